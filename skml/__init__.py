@@ -10,6 +10,12 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     {
+        "datasets",
+        "inspection",
+        "metrics",
+        "model_selection",
+        "preprocessing",
+        "tree",
         "utils",
     }
 )
