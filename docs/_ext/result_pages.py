@@ -1,0 +1,132 @@
+"""Directives ``reproduction-results`` and ``benchmark-results``: tables from JSON files."""
+
+from pathlib import Path
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from result_files import read_benchmarks, read_reproductions
+
+
+def format_value(value):
+    """Write a number with four significant digits, a truth value as yes or no."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(format_value(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {format_value(item)}" for key, item in value.items())
+    return str(value)
+
+
+def table_node(columns, rows, failed=()):
+    """Build a docutils table; rows whose index is in ``failed`` get the class ``failed``."""
+    table = nodes.table(classes=["results"])
+    group = nodes.tgroup(cols=len(columns))
+    table += group
+    for _ in columns:
+        group += nodes.colspec(colwidth=1)
+    head, body = nodes.thead(), nodes.tbody()
+    group += [head, body]
+    head += _row(columns)
+    for index, row in enumerate(rows):
+        body += _row([format_value(cell) for cell in row], index in failed)
+    return table
+
+
+def _row(cells, failed=False):
+    row = nodes.row(classes=["failed"] if failed else [])
+    for cell in cells:
+        entry = nodes.entry()
+        entry += nodes.paragraph(text=cell)
+        row += entry
+    return row
+
+
+def _columns(rows):
+    """All keys of a list of dicts, in the order in which they first appear."""
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def _paragraph(label, value):
+    paragraph = nodes.paragraph()
+    paragraph += [nodes.strong(text=f"{label}: "), nodes.Text(format_value(value))]
+    return paragraph
+
+
+class _Results(Directive):
+    """Read the JSON files of ``folder`` and lay out one section per file."""
+
+    folder = ""
+    nothing = ""
+
+    def run(self):
+        env = self.state.document.settings.env
+        folder = Path(env.srcdir) / self.folder
+        # The folder itself is a dependency, so that a new file is noticed.
+        for path in [folder, *sorted(folder.glob("*.json"))]:
+            env.note_dependency(str(path))
+        results = self.read(folder)
+        if not results:
+            return [nodes.paragraph(text=self.nothing)]
+        sections = []
+        for result in results:
+            section = nodes.section(ids=[nodes.make_id(f"{self.folder}-{result['page']}")])
+            section += nodes.title(text=result["page"].replace("_", " "))
+            section += self.layout(result)
+            sections.append(section)
+        return sections
+
+
+class ReproductionResults(_Results):
+    """Tables and gates of the reproductions."""
+
+    folder = "reproductions"
+    nothing = "No reproduction has been recorded yet."
+    read = staticmethod(read_reproductions)
+
+    @staticmethod
+    def layout(result):
+        columns = _columns(result["table"])
+        failed = {i for i, gate in enumerate(result["gates"]) if not gate["holds"]}
+        gates = [
+            [gate["name"], gate["value"], gate["bound"], bool(gate["holds"])]
+            for gate in result["gates"]
+        ]
+        return [
+            table_node(columns, [[row.get(key) for key in columns] for row in result["table"]]),
+            table_node(["claim", "measured", "bound", "holds"], gates, failed),
+            _paragraph("Seeds", result["seeds"]),
+            _paragraph("Machine", result["machine"]),
+            _paragraph("Versions", result["versions"]),
+            _paragraph("Seconds", result["seconds"]),
+        ]
+
+
+class BenchmarkResults(_Results):
+    """Times of our code beside a named peer."""
+
+    folder = "benchmarks"
+    nothing = "No benchmark has been recorded yet."
+    read = staticmethod(read_benchmarks)
+
+    @staticmethod
+    def layout(result):
+        fields = ["name", "ours_s", "peer", "peer_s", "ratio", "goal", "holds"]
+        titles = ["what", "skml (s)", "peer", "peer (s)", "ratio", "goal", "holds"]
+        # holds is None where a row is reported without a goal.
+        failed = {i for i, row in enumerate(result["rows"]) if row["holds"] is False}
+        return [
+            table_node(titles, [[row[f] for f in fields] for row in result["rows"]], failed),
+            _paragraph("Machine", result["machine"]),
+            _paragraph("Versions", result["versions"]),
+        ]
+
+
+def setup(app):
+    app.add_directive("reproduction-results", ReproductionResults)
+    app.add_directive("benchmark-results", BenchmarkResults)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
