@@ -17,16 +17,22 @@ _POSITIONAL_METHOD_ARGUMENTS = {"X", "y", "sample_weight", "classes"}
 _POSITIONAL_METHOD_ARGUMENTS |= {"check_input", "coef_init", "intercept_init"}
 
 
+def _constructor_signature(estimator):
+    """All parameters of the constructor but self; none for a class that does not define one."""
+    if type(estimator).__init__ is object.__init__:
+        return []
+    return list(inspect.signature(type(estimator).__init__).parameters.values())[1:]
+
+
 def _constructor_parameters(estimator):
     """Named parameters of the constructor; those that arrive by ``**kwargs`` have no contract."""
-    parameters = list(inspect.signature(type(estimator).__init__).parameters.values())[1:]
+    parameters = _constructor_signature(estimator)
     return [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
 
 
 def check_constructor(name, estimator_orig, *, make_inputs=None):
     """The constructor stores what it gets, takes no ``*args``, and is keyword-only after two."""
-    signature = inspect.signature(type(estimator_orig).__init__)
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    kinds = {parameter.kind for parameter in _constructor_signature(estimator_orig)}
     assert inspect.Parameter.VAR_POSITIONAL not in kinds, f"{name}.__init__ takes *args."
     if inspect.Parameter.VAR_KEYWORD in kinds:  # skorch nets; keywords there are double-underscored
         return

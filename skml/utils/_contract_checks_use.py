@@ -111,7 +111,7 @@ def check_transformer_dataframes(name, estimator_orig, *, make_inputs):
     if not (isinstance(expected, np.ndarray) and expected.ndim == 2):
         return
     for method in ("set_output", "get_feature_names_out"):
-        assert hasattr(estimator, method), f"{name} has no {method}."
+        assert callable(getattr(estimator, method, None)), f"{name} has no method {method}."
     names = estimator.get_feature_names_out()
     assert isinstance(names, np.ndarray), f"{name}.get_feature_names_out must return an array."
     assert names.dtype == object, f"{name}.get_feature_names_out has the dtype {names.dtype}."

@@ -350,7 +350,7 @@ def _as_finite_array(X):
     if hasattr(X, "toarray"):
         X = X.toarray()
     try:
-        X = np.asarray(X, dtype=np.float64)
+        X = np.real(np.asarray(X)).astype(np.float64)
         return np.nan_to_num(X if X.ndim == 2 else X.reshape(_num_samples(X), -1))
     except (TypeError, ValueError):
         try:
