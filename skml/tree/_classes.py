@@ -221,7 +221,7 @@ class MADecisionTreeClassifier(BaseMATree, DecisionTreeClassifier):
         self.monotonic_cst = monotonic_cst
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, missing_mask=None):
+    def fit(self, X, y, sample_weight=None, check_input=True, *, missing_mask=None):
         """Grow the tree.
 
         Parameters
@@ -232,6 +232,8 @@ class MADecisionTreeClassifier(BaseMATree, DecisionTreeClassifier):
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; they weigh the impurity, the penalty and the imputed statistic.
+        check_input : bool, default=True
+            Accepted because scikit-learn's trees have it, without effect: X is always validated.
         missing_mask : array-like of shape (n_samples, n_features), default=None
             True or 1 for cells that were missing although X holds a value, because it was
             imputed beforehand. NaN cells count as missing in any case.
@@ -546,7 +548,7 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
         self.monotonic_cst = monotonic_cst
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, missing_mask=None):
+    def fit(self, X, y, sample_weight=None, check_input=True, *, missing_mask=None):
         """Grow the tree.
 
         Parameters
@@ -557,6 +559,8 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
             Target values.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; they weigh the impurity, the penalty and the imputed statistic.
+        check_input : bool, default=True
+            Accepted because scikit-learn's trees have it, without effect: X is always validated.
         missing_mask : array-like of shape (n_samples, n_features), default=None
             True or 1 for cells that were missing although X holds a value, because it was
             imputed beforehand. NaN cells count as missing in any case.
