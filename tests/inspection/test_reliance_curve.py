@@ -107,8 +107,8 @@ def test_results_of_a_search_draw_one_curve_per_setting(data):
 def test_alpha_is_found_by_its_name():
     results = {
         "params": [
-            {"step__alpha": 0.1, "step__ccp_alpha": 0},
-            {"step__alpha": 1.0, "step__ccp_alpha": 0},
+            {"tree__alpha": 0.1, "tree__ccp_alpha": 0},
+            {"tree__alpha": 1.0, "tree__ccp_alpha": 0},
         ],
         "mean_test_score": [0.8, 0.7],
         "mean_test_reliance": [-0.5, -0.1],
