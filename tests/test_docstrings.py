@@ -106,6 +106,7 @@ def test_a_complete_docstring_passes(load):
         ),
         ("        y : None\n            Ignored.\n", "", "PR01"),
         ("n_seen_ : int\n        Rows seen.", "other_ : int\n        Rows seen.", "SK01"),
+        ("Rows seen.", "Rows seen, see seen_rows_.", "SK04"),
         ("    References\n    ----------\n    A paper.\n", "", "SK02"),
         ("    Examples\n    --------\n    >>> Good().alpha\n    1.0\n", "", "SK02"),
     ],

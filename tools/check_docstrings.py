@@ -8,6 +8,7 @@ SK01  an attribute that ends in "_" is set by the class, or a field of a datacla
       being documented
 SK02  an estimator has no Attributes, References or Examples section
 SK03  a module has no docstring
+SK04  a word such as coef_ stands outside of backticks, where reST takes it for a link
 
 Run ``python tools/check_docstrings.py``; the exit status is 1 if there is a problem.
 """
@@ -15,6 +16,7 @@ Run ``python tools/check_docstrings.py``; the exit status is 1 if there is a pro
 import ast
 import dataclasses
 import inspect
+import pydoc
 import re
 import sys
 import textwrap
@@ -38,6 +40,7 @@ _METHOD_EXEMPT = frozenset({"EX01", "SA01", "ES01"})
 _PROPERTY_EXEMPT = _METHOD_EXEMPT | {"RT01", "RT03"}
 # The fields that a dataclass inherits are documented where they come from.
 _DATACLASS_EXEMPT = frozenset({"PR01"})
+_LINK_LIKE = re.compile(r"(?<![\w`\].])[A-Za-z]\w*_(?![\w`])")
 _SET_ATTRIBUTE = re.compile(r"^[a-z]\w*[a-z0-9]_$", re.IGNORECASE)
 
 
@@ -53,7 +56,30 @@ def selected_checks(pyproject=ROOT / "pyproject.toml"):
 def numpydoc_problems(path, checks):
     """Return (code, message) of each rule that the docstring at a dotted path breaks."""
     found = numpydoc.validate.validate(path)["errors"]
-    return [(code, message) for code, message in found if code in checks]
+    problems = [(code, message) for code, message in found if code in checks]
+    for word in link_like_words(inspect.getdoc(pydoc.locate(path)) or ""):
+        problems.append(("SK04", f"{word!r} stands outside of backticks"))
+    return problems
+
+
+def link_like_words(docstring):
+    """Words with a trailing underscore in the running text and the types of a docstring."""
+    words, literal_indent = [], None
+    for line in inspect.cleandoc(docstring).splitlines():
+        indent = len(line) - len(line.lstrip())
+        if literal_indent is not None and (not line.strip() or indent > literal_indent):
+            continue
+        literal_indent = None
+        if line.lstrip().startswith((">>>", "...")):
+            continue
+        if line.rstrip().endswith("::"):
+            literal_indent = indent
+            continue
+        text = re.sub(r"``?[^`]*``?_?", "", line)
+        # "coef_ : ndarray" names an entry of a section, which numpydoc escapes.
+        text = re.sub(r"^\s*[\w, ]+ : ", "", text)
+        words += _LINK_LIKE.findall(text)
+    return words
 
 
 def assigned_attributes(cls):

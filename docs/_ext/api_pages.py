@@ -55,7 +55,8 @@ def _subpackage_page(subpackage, entries):
             text += "".join(f"- ``{entry.path}``\n" for entry in chosen) + "\n"
             continue
         text += ".. autosummary::\n   :nosignatures:\n\n"
-        text += "".join(f"   ~{entry.path}\n" for entry in chosen)
+        prefix = f"skml.{subpackage}."
+        text += "".join(f"   {entry.path.removeprefix(prefix)}\n" for entry in chosen)
         text += "\n.. toctree::\n   :hidden:\n\n"
         text += "".join(f"   {entry.path}\n" for entry in chosen) + "\n"
     missing = [entry for entry in entries if entry.kind == "unavailable"]
