@@ -86,7 +86,7 @@ def _run(check, estimator):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize(("estimator", "check"), _cases())
+@pytest.mark.parametrize(("estimator", "check"), list(_cases()))
 def test_contract(estimator, check):
     _run(check, estimator)
 
