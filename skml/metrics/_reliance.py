@@ -9,8 +9,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from skml.utils._missing_cells import combine_missing_mask
+
 from ._column_sources import step_sources
-from ._missing_cells import combine_missing_mask
 from ._read_features import read_features
 
 

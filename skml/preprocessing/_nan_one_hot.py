@@ -9,7 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from skml.metrics._missing_cells import is_missing
+from skml.utils._missing_cells import is_missing
 
 _INFREQUENT = "infrequent"
 _MISSING, _UNKNOWN = -1, -2

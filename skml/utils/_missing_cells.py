@@ -2,7 +2,8 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array
+
+from ._missing import check_missing_mask
 
 
 def is_missing(values):
@@ -79,22 +80,7 @@ def combine_missing_mask(X, missing_mask):
     cells = missing_cells(X)
     if missing_mask is None:
         return cells
-    mask = check_array(
-        missing_mask,
-        dtype=None,
-        ensure_all_finite=False,
-        ensure_min_samples=0,
-        input_name="missing_mask",
-    )
-    if mask.shape != cells.shape:
-        raise ValueError(
-            f"missing_mask must have the shape of X, {cells.shape}; got shape {mask.shape}"
-        )
-    if mask.dtype.kind != "b":
-        if not np.isin(mask, (0, 1)).all():
-            raise ValueError("missing_mask must hold booleans, or zeros and ones only")
-        mask = mask.astype(bool)
-    return cells | mask
+    return cells | check_missing_mask(missing_mask, cells)
 
 
 def _is_missing_scalar(value):
