@@ -221,6 +221,11 @@ def adapt(estimator):
     return estimator if adapter is None else adapter(**estimator.get_params(deep=False))
 
 
+def has_registered_inputs(estimator):
+    """Whether inputs are registered for the class of the estimator or one of its bases."""
+    return _look_up(_INPUTS, type(estimator)) is not None
+
+
 def inputs_for(estimator):
     """Find ``make_inputs(size)`` for an estimator.
 
@@ -312,7 +317,7 @@ def with_extra_arrays(estimator_class, arrays, *, name=None):
     name = f"{estimator_class.__name__}WithArrays" if name is None else name
     namespace = {"__module__": sys._getframe(1).f_globals["__name__"]}
     for method_name, method in inspect.getmembers(estimator_class, callable):
-        if method_name.startswith("_"):
+        if method_name.startswith(("_", "set_")):  # set_fit_request and its kind name them too
             continue
         parameters = inspect.signature(method).parameters
         supplied = {key: make for key, make in arrays.items() if key in parameters}

@@ -10,7 +10,8 @@ data that a registered generator makes. How a class takes part:
 - It is no X, y estimator at all: ``extend_tags(tags, x_y_estimator=False)``, and a generator. The
   checks inside Pipeline and GridSearchCV are then left out.
 - X is 2-D, but ``fit`` needs further arrays: make a test-only subclass by
-  :func:`with_extra_arrays`.
+  :func:`with_extra_arrays`, and register inputs with these arrays in ``fit_params`` to have
+  their routing in Pipeline and GridSearchCV checked.
 - The constructor has required parameters: :func:`register_instance`.
 
 The registrations of the method of page PAGE in sub-package SUB stand in
@@ -34,6 +35,7 @@ from skml.utils._contract_inputs import (
     ContractInputs,
     Malformed,
     adapt,
+    has_registered_inputs,
     inputs_for,
     make_instance,
     register_inputs,
@@ -139,7 +141,8 @@ def checks_of(estimator, *, make_inputs=None):
     Parameters
     ----------
     estimator : estimator object
-        The instance to check; its test-only adapter takes its place if there is one.
+        The instance to check. Its test-only adapter, if there is one, takes its place in
+        scikit-learn's checks, and in the contract checks too unless inputs are registered.
     make_inputs : callable or None
         Overrides the registered generator of inputs.
 
@@ -155,12 +158,14 @@ def checks_of(estimator, *, make_inputs=None):
             f"estimator must be an instance, got the class {estimator.__name__}; "
             "make_instance builds one."
         )
-    estimator = adapt(estimator)
-    if takes_two_d_array(estimator):
+    adapter = adapt(estimator)
+    if takes_two_d_array(adapter):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SkipTestWarning)
-            yield from estimator_checks_generator(estimator)
-    yield from contract_checks(estimator, make_inputs=make_inputs)
+            yield from estimator_checks_generator(adapter)
+    # With inputs of its own the class itself shows that its extra arrays are routed.
+    has_inputs = make_inputs is not None or has_registered_inputs(estimator)
+    yield from contract_checks(estimator if has_inputs else adapter, make_inputs=make_inputs)
 
 
 def contract_checks(estimator, *, make_inputs=None):

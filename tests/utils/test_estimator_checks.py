@@ -646,6 +646,7 @@ def identifier(value):
     return value if isinstance(value, str) else type(value).__name__
 
 
+@pytest.mark.filterwarnings("ignore:One or more of the test scores", "ignore:X has feature names")
 @pytest.mark.parametrize(("estimator", "name"), BROKEN + BROKEN_OTHERS, ids=identifier)
 def test_check_catches_broken_estimator(estimator, name, monkeypatch):
     monkeypatch.setenv("SKML_TEST_LEAK", "0")
@@ -784,6 +785,33 @@ def test_adapter_runs_through_scikit_learns_checks():
             except BaseException as error:
                 if type(error).__name__ != "SkipTest":
                     raise
+
+
+class RoutesGroups(NeedsGroups):
+    def score(self, X, y, sample_weight=None, *, groups):
+        return float(np.mean(self.predict(X, groups=groups) == y))
+
+
+class RoutesNothing(RoutesGroups):
+    set_fit_request = None
+
+
+@register_inputs(RoutesGroups)
+def make_groups(size):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    groups = {"groups": np.arange(20) % 3}
+    return ContractInputs(X=X, y=np.arange(20) % 2, fit_params=groups, predict_params=groups)
+
+
+def test_class_with_adapter_and_inputs_has_its_own_routing_checked():
+    with_extra_arrays(RoutesGroups, {"groups": lambda X, rng: X[:, 0]})
+    kinds = {check_name(check): type(estimator) for estimator, check in checks_of(RoutesGroups())}
+    assert kinds["check_pipeline"] is RoutesGroups
+    assert kinds["check_fit_score_takes_y"].__name__ == "RoutesGroupsWithArrays"
+    run_check(RoutesGroups(), "check_pipeline")
+    run_check(RoutesGroups(), "check_grid_search")
+    with pytest.raises(ValueError, match="groups"):
+        run_check(RoutesNothing(), "check_pipeline")
 
 
 def test_adapter_computes_rows_by_themselves():
