@@ -40,7 +40,7 @@ _METHOD_EXEMPT = frozenset({"EX01", "SA01", "ES01"})
 _PROPERTY_EXEMPT = _METHOD_EXEMPT | {"RT01", "RT03"}
 # The fields that a dataclass inherits are documented where they come from.
 _DATACLASS_EXEMPT = frozenset({"PR01"})
-_LINK_LIKE = re.compile(r"(?<![\w`\].])[A-Za-z]\w*_(?![\w`])")
+_LINK_LIKE = re.compile(r"(?<![\w`\].])[A-Za-z]\w*_(?![\w`{\]])")
 _SET_ATTRIBUTE = re.compile(r"^[a-z]\w*[a-z0-9]_$", re.IGNORECASE)
 
 
@@ -72,7 +72,7 @@ def link_like_words(docstring):
         literal_indent = None
         if line.lstrip().startswith((">>>", "...")):
             continue
-        if line.rstrip().endswith("::"):
+        if line.rstrip().endswith("::") or line.lstrip().startswith(".. "):
             literal_indent = indent
             continue
         text = re.sub(r"``?[^`]*``?_?", "", line)
