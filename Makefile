@@ -12,8 +12,6 @@ export PATH := $(BIN):$(PATH)
 export MPLBACKEND := Agg
 # Rows and trees are spread over processes by pytest -n: one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-# The build target has just rebuilt the extensions: no need to look again at every import.
-BUILT := MESONPY_EDITABLE_SKIP=$(BUILD)
 
 .PHONY: help demo test lint doctest unit bench reproduce docs build clean
 .DELETE_ON_ERROR:
@@ -66,7 +64,7 @@ build:
 
 demo: $(VENV)/demo.stamp build
 	@echo "==> examples/quickstart.py"
-	@$(BUILT) $(BIN)/python examples/quickstart.py
+	@$(BIN)/python examples/quickstart.py
 
 test: lint doctest unit
 
@@ -75,29 +73,29 @@ lint: $(VENV)/test.stamp build
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/cython-lint ext
-	@$(BUILT) $(BIN)/python tools/check_docstrings.py
+	@$(BIN)/python tools/check_docstrings.py
 
 doctest: $(VENV)/test.stamp build
 	@echo "==> doctests"
-	@$(BUILT) $(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --doctest-modules skml
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --doctest-modules skml
 
 unit: $(VENV)/test.stamp build
 	@echo "==> tests"
-	@$(BUILT) $(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --durations 15 \
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --durations 15 \
 	  --cov --cov-report term:skip-covered tests
 
 bench: $(VENV)/bench.stamp build
-	@$(BUILT) $(BIN)/python -m pytest -q -s -o python_files='bench_*.py' -o timeout=0 \
+	@$(BIN)/python -m pytest -q -s -o python_files='bench_*.py' -o timeout=0 \
 	  $(wildcard tests/benchmarks/bench_$(PAGE).py)
 
 reproduce: $(VENV)/reproduce.stamp build
 	@for script in $(filter-out examples/reproductions/_%,$(wildcard examples/reproductions/$(PAGE).py)); do \
-	  echo "==> $$script --check"; $(BUILT) $(BIN)/python "$$script" --check || exit 1; \
+	  echo "==> $$script --check"; $(BIN)/python "$$script" --check || exit 1; \
 	done
 
 docs: $(VENV)/docs.stamp build
 	@echo "==> documentation"
-	@$(BUILT) $(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "==> open docs/_build/html/index.html"
 
 clean:
