@@ -157,7 +157,11 @@ def grow(
         if status == NO_MEMORY:
             raise MemoryError(f"no memory left while growing a tree on {n} rows")
         if status == TOO_MANY_NODES:
-            raise MemoryError(f"the tree needs more than {max_nodes} nodes")
+            raise MemoryError(
+                f"the tree needs more than {max_nodes} nodes, and the values of so many nodes "
+                f"with {n_classes} classes take {8e-9 * max_nodes * n_classes:.1f} GB; "
+                "set max_depth or max_leaf_nodes"
+            )
         nodes = np.empty(g.n_nodes, dtype=NODE_FIELDS)
         _copy_nodes(nodes.view(np.uint8), &g)
         return nodes, leaf_ids, g.depth

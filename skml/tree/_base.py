@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.tree._tree import ccp_pruning_path
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from skml.tree import _reliance
+from skml.tree._export import RelianceExport
 from skml.tree._growing import as_sklearn_tree, grow_tree
 from skml.tree._parameters import (
     absolute_settings,
@@ -40,7 +42,7 @@ class _Target:
     n_classes: int = 1
 
 
-class BaseMATree:
+class BaseMATree(RelianceExport):
     """Fitting, routing and reliance of a single tree.
 
     The classes stand on scikit-learn's own tree classes, so that whatever accepts a
@@ -56,7 +58,7 @@ class BaseMATree:
         mask = effective_mask(X, missing_mask)
         sample_weight = _validated_weights(sample_weight, X)
         target, class_weight = self._encode_target(y)
-        weight = _product(sample_weight, class_weight)
+        weight = _total_weight(sample_weight, class_weight)
 
         self.n_outputs_ = 1
         self.max_features_ = number_of_features(self.max_features, n_features)
@@ -73,7 +75,7 @@ class BaseMATree:
                 self.criterion, y=target.y, codes=target.codes, sample_weight=weight
             ),
         )
-        self._check_size(target, settings, data)
+        self._check_size(settings)
         grown = grow_tree(
             data,
             settings,
@@ -88,7 +90,8 @@ class BaseMATree:
         self.tree_ = as_sklearn_tree(grown, values, n_features)
         self._prune_tree()
         leaf = grown.leaf
-        if self.tree_.node_count < len(grown.nodes):
+        if self.tree_.node_count < len(grown.nodes) or leaf.min() < 0:
+            # Pruned, or rows of weight 0 under class_weight: their leaf is not known yet.
             leaf = self.tree_.apply(data.columns.T)
         self._record_reliance(leaf, data, sample_weight)
         return self
@@ -260,82 +263,6 @@ class BaseMATree:
         cells[:, mask_row >= 0] = relied.T
         return cells
 
-    def node_label(self, node_id, feature_names=None, decimals=3):
-        """Describe one node in a line: its test or prediction, and its reliance.
-
-        Parameters
-        ----------
-        node_id : int
-            Number of the node in ``tree_``.
-        feature_names : array-like of shape (n_features,), default=None
-            Names; by default ``feature_names_in_``, or ``feature_0``, ``feature_1``, …
-        decimals : int, default=3
-            Digits of thresholds, values and rho.
-
-        Returns
-        -------
-        label : str
-            Ends with ``rho = …``, the share of the training rows in this node that have read a
-            missing value by then, the node's own test included.
-        """
-        check_is_fitted(self)
-        tree = self.tree_
-        if not 0 <= node_id < tree.node_count:
-            raise ValueError(
-                f"node_id must lie in [0, {tree.node_count}), the nodes of this tree, got {node_id}"
-            )
-        if tree.children_left[node_id] == -1:
-            text = self._leaf_text(node_id, decimals)
-        else:
-            name = self._names(feature_names)[tree.feature[node_id]]
-            text = f"{name} <= {tree.threshold[node_id]:.{decimals}f}"
-        return f"{text}, rho = {self.node_missingness_reliance_[node_id]:.{decimals}f}"
-
-    def export_text(self, feature_names=None, max_depth=10, decimals=2):
-        """Return the tree as text, every node with its missingness reliance.
-
-        Parameters
-        ----------
-        feature_names : array-like of shape (n_features,), default=None
-            Names; by default ``feature_names_in_``, or ``feature_0``, ``feature_1``, …
-        max_depth : int, default=10
-            Deeper branches are left out and counted.
-        decimals : int, default=2
-            Digits of thresholds, values and rho.
-
-        Returns
-        -------
-        text : str
-            One line per node, the left branch (test holds) first.
-        """
-        check_is_fitted(self)
-        lines = []
-        waiting = [(0, 0, "")]
-        tree = self.tree_
-        while waiting:
-            node, depth, prefix = waiting.pop()
-            if depth > max_depth:
-                lines.append("|   " * depth + f"{prefix}... truncated")
-                continue
-            label = self.node_label(node, feature_names, decimals)
-            lines.append("|   " * depth + prefix + label)
-            if tree.children_left[node] != -1:
-                waiting.append((int(tree.children_right[node]), depth + 1, "no:  "))
-                waiting.append((int(tree.children_left[node]), depth + 1, "yes: "))
-        return "\n".join(lines) + "\n"
-
-    def _names(self, feature_names):
-        if feature_names is None:
-            feature_names = getattr(self, "feature_names_in_", None)
-        if feature_names is None:
-            return [f"feature_{j}" for j in range(self.n_features_in_)]
-        if len(feature_names) != self.n_features_in_:
-            raise ValueError(
-                f"feature_names must name the {self.n_features_in_} features of X, "
-                f"got {len(feature_names)} names"
-            )
-        return feature_names
-
     # ----- pruning -------------------------------------------------------------------------
 
     def cost_complexity_pruning_path(self, X, y, sample_weight=None, *, missing_mask=None):
@@ -357,8 +284,8 @@ class BaseMATree:
         ccp_path : Bunch
             ``ccp_alphas`` and ``impurities``, one entry per subtree, as in scikit-learn.
         """
-        parameters = self.get_params(deep=False) | {"ccp_alpha": 0.0}
-        tree = type(self)(**parameters).fit(X, y, sample_weight, missing_mask=missing_mask)
+        tree = clone(self).set_params(ccp_alpha=0.0)
+        tree.fit(X, y, sample_weight, missing_mask=missing_mask)
         return Bunch(**ccp_pruning_path(tree.tree_))
 
     def __sklearn_tags__(self):
@@ -367,6 +294,8 @@ class BaseMATree:
         tags.input_tags.allow_nan = True
         tags.target_tags.multi_output = False
         tags.target_tags.single_output = True
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = False
         return tags
 
 
@@ -384,10 +313,16 @@ def _validated_weights(sample_weight, X):
     return weight
 
 
-def _product(sample_weight, class_weight):
-    if sample_weight is None or class_weight is None:
-        return class_weight if sample_weight is None else sample_weight
-    return sample_weight * class_weight
+def _total_weight(sample_weight, class_weight):
+    if class_weight is None:
+        return sample_weight
+    weight = class_weight if sample_weight is None else sample_weight * class_weight
+    if weight.min() < 0 or not weight.sum() > 0:
+        raise ValueError(
+            "class_weight times sample_weight must be >= 0 with a positive sum, "
+            f"got a minimum of {weight.min()} and a sum of {weight.sum()}"
+        )
+    return weight
 
 
 def _float32_columns(X, mask, imputer):

@@ -154,13 +154,15 @@ def as_sklearn_tree(grown, values, n_features):
 
 
 def most_nodes(n_classes):
-    """How many nodes' values fit into the memory of this machine."""
+    """How many nodes' values fit into memory."""
     # The values exist twice for a moment: here, and copied into scikit-learn's tree.
-    return max(1, physical_memory() // (16 * n_classes))
+    return max(1, memory_limit() // (16 * n_classes))
 
 
-def physical_memory():
+def memory_limit():
+    """Bytes that the values of one tree may take: the machine's memory, 64 GiB at most."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
-        return 2**36
+        physical = 2**36
+    return min(physical, 2**36)

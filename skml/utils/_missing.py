@@ -182,11 +182,12 @@ def impute(fitted, X):
 
 
 def _any_nan(X):
-    # The sum is NaN if any cell is; inf has been refused before, so inf - inf cannot occur
-    # except by overflow, which only sends us to the exact answer.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = X.sum()
-    return bool(np.isnan(total)) and bool(np.isnan(X).any())
+    # One pass without a temporary: x·x is NaN only if an x is, infinities being refused before.
+    if X.flags.c_contiguous or X.flags.f_contiguous:
+        flat = X.ravel(order="K")
+        with np.errstate(over="ignore"):
+            return bool(np.isnan(np.dot(flat, flat)))
+    return bool(np.isnan(X).any())
 
 
 def _weighted_means(X, mask, sample_weight):
