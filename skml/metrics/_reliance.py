@@ -157,6 +157,19 @@ class _MissingnessRelianceScorer:
     the fewer rows rely on a missing value. With metadata routing it accepts `missing_mask` and
     `sample_weight`: request them by `set_score_request`.
 
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model.
+    X : array-like of shape (n_samples, n_features)
+        Input of the model.
+    y : object
+        Ignored: reliance does not depend on the target.
+    missing_mask : array-like of shape (n_samples, n_features), default=None
+        Further missing cells.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows.
+
     See Also
     --------
     missingness_reliance : The measure, and which models it understands.

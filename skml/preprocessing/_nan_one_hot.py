@@ -56,7 +56,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
         For each output column the input feature that it comes from.
     n_features_in_ : int
         Number of features seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,), dtype object
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
         Names of the features seen during `fit`, if they are strings.
 
     See Also
@@ -71,6 +71,11 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
     .. math:: z_{ic} = 1[x_i = c] \\text{ if } x_i \\text{ is observed, else NaN.}
 
     All columns of one feature share one missingness pattern.
+
+    References
+    ----------
+    L. Stempfle, A. Matsson, N. Mwai and F. D. Johansson, "Prediction models that learn to avoid
+    missing values", ICML 2025, PMLR 267:56899-56919.
 
     Examples
     --------
@@ -195,7 +200,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features_in_)
+        ndarray of shape (n_samples, n_features)
             Categories: NaN where a row is NaN, "infrequent" for the merged rare categories,
             None for a row of zeros where no column was left out. The dtype is float64 if all
             entries are numbers, else object.

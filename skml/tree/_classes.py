@@ -110,13 +110,13 @@ class MADecisionTreeClassifier(BaseMATree, DecisionTreeClassifier):
     n_features_in_ : int
         Number of features seen during fit.
 
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features seen during fit, if all are strings.
 
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the decrease of the impurity, the penalty left out.
 
-    feature_missing_rate_ : ndarray of shape (n_features_in_,)
+    feature_missing_rate_ : ndarray of shape (n_features,)
         Weighted share of training rows that miss the feature.
 
     imputer_ : transformer or None
@@ -448,13 +448,13 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
     n_features_in_ : int
         Number of features seen during fit.
 
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features seen during fit, if all are strings.
 
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the decrease of the impurity, the penalty left out.
 
-    feature_missing_rate_ : ndarray of shape (n_features_in_,)
+    feature_missing_rate_ : ndarray of shape (n_features,)
         Weighted share of training rows that miss the feature.
 
     imputer_ : transformer or None
