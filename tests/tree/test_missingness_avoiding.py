@@ -89,8 +89,9 @@ def test_weights_enter_the_penalty(Tree):
     X2, y2 = np.vstack([X, extra]), np.concatenate([y, y[::-1]])
     mask2 = np.vstack([mask, rng.random(X.shape) < 0.9])
     w2 = np.concatenate([w, np.zeros(len(w))])
-    alone = Tree(max_depth=3, alpha=0.2).fit(X, y, sample_weight=w, missing_mask=mask)
-    padded = Tree(max_depth=3, alpha=0.2).fit(X2, y2, sample_weight=w2, missing_mask=mask2)
+    params = {"max_depth": 3, "alpha": 0.2, "random_state": 0}
+    alone = Tree(**params).fit(X, y, sample_weight=w, missing_mask=mask)
+    padded = Tree(**params).fit(X2, y2, sample_weight=w2, missing_mask=mask2)
     assert_array_equal(padded.tree_.feature, alone.tree_.feature)
     assert_allclose(padded.tree_.threshold, alone.tree_.threshold)
     assert padded.missingness_reliance_ == pytest.approx(alone.missingness_reliance_)
@@ -100,10 +101,12 @@ def test_class_weight_multiplies_gain_and_penalty():
     X, mask, y, w = random_problem(9, MADecisionTreeClassifier, n=60, d=4)
     class_weight = {0: 1.0, 1: 7.0, 2: 0.5}
     total = w * np.array([class_weight[c] for c in y])
-    tree = MADecisionTreeClassifier(max_depth=3, alpha=0.3, class_weight=class_weight)
+    tree = MADecisionTreeClassifier(
+        max_depth=3, alpha=0.3, class_weight=class_weight, random_state=0
+    )
     tree.fit(X, y, sample_weight=w, missing_mask=mask)
     assert_greedy(tree, X, mask, y, total, alpha=0.3, criterion="gini")
-    plain = MADecisionTreeClassifier(max_depth=3, alpha=0.3)
+    plain = MADecisionTreeClassifier(max_depth=3, alpha=0.3, random_state=0)
     plain.fit(X, y, sample_weight=total, missing_mask=mask)
     assert_array_equal(plain.tree_.feature, tree.tree_.feature)
     assert_array_equal(plain.tree_.threshold, tree.tree_.threshold)
@@ -191,7 +194,7 @@ def test_best_first_follows_the_penalised_gain(Tree, scope, max_leaf_nodes):
 @pytest.mark.parametrize("Tree", TREES)
 def test_best_first_without_a_limit_in_reach_is_the_depth_first_tree(Tree):
     X, mask, y, w = random_problem(22, Tree, n=200)
-    params = {"alpha": 0.1, "min_samples_leaf": 8}
+    params = {"alpha": 0.1, "min_samples_leaf": 8, "random_state": 0}
     depth_first = Tree(**params).fit(X, y, sample_weight=w, missing_mask=mask)
     best_first = Tree(max_leaf_nodes=200, **params)
     best_first.fit(X, y, sample_weight=w, missing_mask=mask)
