@@ -79,7 +79,7 @@ def check_missing_mask(missing_mask, X):
     wrong = ~((values == 0) | (values == 1))
     if wrong.any():
         raise ValueError(
-            f"missing_mask must hold booleans, or 0 and 1, got the value {values[wrong][0]!r}"
+            f"missing_mask must hold booleans, or 0 and 1, got the value {values[wrong][0]}"
         )
     return mask.astype(bool)
 
