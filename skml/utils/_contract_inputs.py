@@ -49,6 +49,7 @@ class Malformed:
 
     @property
     def at_predict(self):
+        """Whether the damage shows when predicting, not when fitting."""
         return bool({"predict_X", "predict_params"} & set(self.changes))
 
 
@@ -95,7 +96,18 @@ class ContractInputs:
     cv: Any = 2
 
     def fit(self, estimator):
-        """Fit the estimator on these data and return what its ``fit`` returned."""
+        """Fit an estimator on these data.
+
+        Parameters
+        ----------
+        estimator : estimator
+            The estimator; it is changed.
+
+        Returns
+        -------
+        object
+            What its ``fit`` returned.
+        """
         if self.X is None:
             return estimator.fit(**self.fit_params)
         if self.y is None:
@@ -103,20 +115,55 @@ class ContractInputs:
         return estimator.fit(self.X, self.y, **self.fit_params)
 
     def method_names(self, estimator):
-        """Names of the output methods that `estimator` has."""
+        """List the output methods of an estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            The estimator, fitted or not.
+
+        Returns
+        -------
+        list of str
+            `methods`, or those of the usual names that the estimator has.
+        """
         if self.methods is not None:
             return list(self.methods)
         return [name for name in OUTPUT_METHODS if hasattr(estimator, name)]
 
     def call(self, estimator, method):
-        """Result of one output method of the fitted estimator on these data."""
+        """Call one output method on these data.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted estimator.
+        method : str
+            Name of the method, such as ``"predict"``.
+
+        Returns
+        -------
+        object
+            What the method returned.
+        """
         bound = getattr(estimator, method)
         X = self.X if self.predict_X is None else self.predict_X
         args = () if X is None else (X,)
         return bound(*args, **accepted(bound, self.predict_params))
 
     def outputs(self, estimator):
-        """All outputs of the fitted estimator, by the name of the method or attribute."""
+        """Collect all outputs on these data.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted estimator.
+
+        Returns
+        -------
+        dict of str to object
+            The outputs, by the name of the method or attribute.
+        """
         results = {name: self.call(estimator, name) for name in self.method_names(estimator)}
         for name in OUTPUT_ATTRIBUTES:
             if name in vars(estimator):
@@ -128,7 +175,18 @@ class ContractInputs:
         return results
 
     def spoiled(self, malformed):
-        """Copy of these data with the changes of `malformed`."""
+        """Damage a copy of these data.
+
+        Parameters
+        ----------
+        malformed : Malformed
+            The changes to make.
+
+        Returns
+        -------
+        ContractInputs
+            The changed copy.
+        """
         return dataclasses.replace(self, **malformed.changes)
 
 
@@ -202,7 +260,18 @@ def _look_up(registry, estimator_class):
 
 
 def make_instance(estimator_class):
-    """Build the instance of a class that is checked: the registered one, or the default one."""
+    """Build the instance of a class that is checked.
+
+    Parameters
+    ----------
+    estimator_class : type
+        Class of an estimator.
+
+    Returns
+    -------
+    estimator
+        What its registered factory makes, else an instance with default parameters.
+    """
     factory = _INSTANCES.get(estimator_class)
     if factory is not None:
         return factory()

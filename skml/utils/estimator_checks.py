@@ -227,7 +227,18 @@ def _applicable(estimator):
 
 
 def check_name(check):
-    """Name of a check that :func:`checks_of` yields."""
+    """Give the name of a check.
+
+    Parameters
+    ----------
+    check : callable
+        One that :func:`checks_of` yields.
+
+    Returns
+    -------
+    str
+        Name of the function, also of one wrapped by `functools.partial`.
+    """
     return getattr(check, "func", check).__name__
 
 

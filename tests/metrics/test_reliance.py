@@ -485,7 +485,7 @@ def test_errors_name_the_argument(data):
     tree = DecisionTreeClassifier(max_depth=2).fit(X, y)
     with pytest.raises(ValueError, match=r"missing_mask must have the shape of X, \(300, 6\)"):
         missingness_reliance(tree, X, missing_mask=np.zeros((3, 6)))
-    with pytest.raises(ValueError, match="missing_mask must hold booleans, or 0 and 1, got the value"):
+    with pytest.raises(ValueError, match="missing_mask must hold booleans, or 0 and 1"):
         missingness_reliance(tree, X, missing_mask=np.full(X.shape, 2))
     with pytest.raises(ValueError, match="missing_mask must hold booleans"):
         missingness_reliance(tree, X, missing_mask=np.full(X.shape, np.nan))
