@@ -30,11 +30,11 @@ from skml.utils._missing import (
     pack_mask,
 )
 
-__all__ = ["BaseMATree"]
+__all__ = ["BaseMATree", "Target"]
 
 
 @dataclass
-class _Target:
+class Target:
     """The target in the form that the core takes: values, or class numbers."""
 
     y: np.ndarray | None = None
@@ -207,8 +207,10 @@ class BaseMATree(RelianceExport):
             CSR matrix with a one where row i visits node k. Under ``missing_policy="stop"`` the
             path ends where the row stops.
         """
-        ends = self._end_nodes(X, check_input=check_input)
-        return _ancestors(self.tree_)[ends]
+        check_is_fitted(self)
+        if self.missing_policy == "stop":
+            return _ancestors(self.tree_)[self._end_nodes(X, check_input=check_input)]
+        return self.tree_.decision_path(self._validate_X_predict(X, check_input))
 
     def stopped_fraction(self, X, missing_mask=None):
         """Return the share of rows that stop above a leaf because they miss its feature.

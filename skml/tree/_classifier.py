@@ -1,19 +1,19 @@
-"""MADecisionTreeClassifier and MADecisionTreeRegressor."""
+"""Decision tree classifier that learns to avoid missing values."""
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.metrics import accuracy_score
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from skml.tree._base import BaseMATree, _Target
+from skml.tree._base import BaseMATree, Target
 from skml.tree._growing import memory_limit
 from skml.tree._parameters import TREE_CONSTRAINTS
 from skml.tree._values import class_shares
 
-__all__ = ["MADecisionTreeClassifier", "MADecisionTreeRegressor"]
+__all__ = ["MADecisionTreeClassifier"]
 
 
 class MADecisionTreeClassifier(BaseMATree, DecisionTreeClassifier):
@@ -331,7 +331,7 @@ class MADecisionTreeClassifier(BaseMATree, DecisionTreeClassifier):
         class_weight = None
         if self.class_weight is not None:
             class_weight = compute_sample_weight(self.class_weight, y)
-        return _Target(codes=codes.astype(np.int32), n_classes=self.n_classes_), class_weight
+        return Target(codes=codes.astype(np.int32), n_classes=self.n_classes_), class_weight
 
     def _check_size(self, settings):
         """Refuse a tree whose values cannot fit into memory before it is grown."""
@@ -360,275 +360,3 @@ class MADecisionTreeClassifier(BaseMATree, DecisionTreeClassifier):
         shares = self.tree_.value[node, 0]
         best = shares.argmax()
         return f"class {self.classes_[best]} ({shares[best]:.{decimals}f})"
-
-
-class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
-    r"""Decision tree regressor that learns to avoid reading missing values.
-
-    It grows like a scikit-learn ``DecisionTreeRegressor`` on imputed data, but a test that would
-    read a missing value of many rows at its node pays for it.
-
-    Read more in the :ref:`User Guide <missingness_avoiding>`.
-
-    Parameters
-    ----------
-    criterion : {"squared_error"}, default="squared_error"
-        The impurity is the variance. Other criteria of scikit-learn are refused.
-
-    splitter : {"best"}, default="best"
-        Accepted so that the class can take the place of scikit-learn's; "random" is refused.
-
-    max_depth : int, default=None
-        Greatest depth. None grows until the leaves are pure or too small.
-
-    min_samples_split : int or float, default=2
-        Least number of rows of a node that is split; a float is a share of the rows.
-
-    min_samples_leaf : int or float, default=1
-        Least number of rows in each child; a float is a share of the rows.
-
-    min_weight_fraction_leaf : float, default=0.0
-        Least share of the total weight in each child.
-
-    max_features : int, float, {"sqrt", "log2"} or None, default=1.0
-        Features that a node looks at. With few of them the tree is forced onto features that
-        are missing, so all are looked at by default.
-
-    max_leaf_nodes : int, default=None
-        Grow best first, by penalised gain, up to this number of leaves.
-
-    min_impurity_decrease : float, default=0.0
-        A split must decrease the impurity, weighted by the node's share of the total weight and
-        without the penalty, by this much.
-
-    ccp_alpha : non-negative float, default=0.0
-        Price of a leaf in minimal cost-complexity pruning; it uses the impurity alone.
-
-    alpha : non-negative float, default=0.1
-        Price of missingness reliance: what it costs, in units of the impurity, if every row of a
-        node reads a missing value. 0 gives scikit-learn's tree on the imputed data.
-
-    penalty_scope : {"node", "feature", "row"}, default="node"
-        What is free of charge further down: nothing, a cell that the path has read already, or
-        all cells of a row that has read one (this matches the maximum in the reliance).
-
-    alpha_scale : {"absolute", "relative"}, default="relative"
-        Whether `alpha` is multiplied by the impurity of the root, the
-        variance of y, so that the choice does not depend on the unit of y.
-
-    stop_on_net_loss : bool, default=False
-        Whether a node becomes a leaf if its best split costs at least what it gains.
-
-    imputer : {"mean", "median", "zero", "native"} or transformer, default="mean"
-        What rows that miss a value are routed by: a weighted statistic of the observed values of
-        the column, a transformer that keeps the columns, or (native) the side that lowers the
-        impurity most. The price is the same for all.
-
-    missing_policy : {"impute", "stop"}, default="impute"
-        Prediction for a row that misses the feature of a node: go on with the imputed value, or
-        stop and predict the value of that node.
-
-    random_state : int, RandomState instance or None, default=None
-        Decides between tied features, and draws the candidates if `max_features` leaves some out.
-
-    monotonic_cst : None, default=None
-        Accepted so that the class can take the place of scikit-learn's; only None is supported.
-
-    Attributes
-    ----------
-    tree_ : sklearn.tree._tree.Tree
-        The tree, as scikit-learn stores it.
-
-    n_outputs_ : int
-        Always 1.
-
-    max_features_ : int
-        Number of features that a node looks at.
-
-    n_features_in_ : int
-        Number of features seen during fit.
-
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
-
-    feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the decrease of the impurity, the penalty left out.
-
-    feature_missing_rate_ : ndarray of shape (n_features,)
-        Weighted share of training rows that miss the feature.
-
-    imputer_ : transformer or None
-        The fitted imputer, None under "native".
-
-    missingness_reliance_ : float
-        Weighted share of training rows whose path reads a missing value, in [0, 1].
-
-    node_missingness_reliance_ : ndarray of shape (n_nodes,)
-        Among the training rows of a node, the weighted share that has read a missing value by
-        then, the node's own test included. Class weights take no part in these shares.
-
-    See Also
-    --------
-    skml.metrics.missingness_reliance : Reliance of any fitted estimator.
-    MADecisionTreeClassifier : The same for classes.
-
-    Notes
-    -----
-    At a node with rows :math:`S`, weights :math:`w` and missing cells :math:`m_{ij}`, the split on
-    feature :math:`j` at threshold :math:`\tau` minimises
-
-    .. math:: C(j, \tau) + \alpha\,
-        \frac{\sum_{i \in S} w_i s_{ij} m_{ij}}{\sum_{i \in S} w_i},
-
-    where :math:`C` is the weighted mean impurity of the two children, and :math:`s_{ij} = 1`
-    unless `penalty_scope` makes the cell free. The price is that of the rows in this node, so
-    a feature that is always observed where it matters costs nothing there. A split whose gain is
-    less than its price is still made unless `stop_on_net_loss`.
-
-    References
-    ----------
-    .. [1] L. Stempfle, A. Matsson, N. Mwai, F. D. Johansson. "Prediction models that learn to
-           avoid missing values". ICML 2025, PMLR 267:56899-56919. arXiv:2505.03393.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skml.tree import MADecisionTreeRegressor
-    >>> X = np.array([[0.0, 1.0], [1.0, np.nan], [2.0, np.nan], [3.0, 4.0]])
-    >>> y = np.array([0.0, 1.0, 2.0, 3.0])
-    >>> tree = MADecisionTreeRegressor(max_depth=1).fit(X, y)
-    >>> tree.predict(X)
-    array([0.5, 0.5, 2.5, 2.5])
-    >>> tree.missingness_reliance_
-    0.0
-    """
-
-    _numeric_target = True
-    _parameter_constraints: dict = {**TREE_CONSTRAINTS, "criterion": [str]}
-
-    def __init__(
-        self,
-        *,
-        criterion="squared_error",
-        splitter="best",
-        max_depth=None,
-        min_samples_split=2,
-        min_samples_leaf=1,
-        min_weight_fraction_leaf=0.0,
-        max_features=1.0,
-        max_leaf_nodes=None,
-        min_impurity_decrease=0.0,
-        ccp_alpha=0.0,
-        alpha=0.1,
-        penalty_scope="node",
-        alpha_scale="relative",
-        stop_on_net_loss=False,
-        imputer="mean",
-        missing_policy="impute",
-        random_state=None,
-        monotonic_cst=None,
-    ):
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.ccp_alpha = ccp_alpha
-        self.alpha = alpha
-        self.penalty_scope = penalty_scope
-        self.alpha_scale = alpha_scale
-        self.stop_on_net_loss = stop_on_net_loss
-        self.imputer = imputer
-        self.missing_policy = missing_policy
-        self.random_state = random_state
-        self.monotonic_cst = monotonic_cst
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, check_input=True, *, missing_mask=None):
-        """Grow the tree.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows, NaN where a value was not observed. Used as float32 after imputation.
-        y : array-like of shape (n_samples,)
-            Target values.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; they weigh the impurity, the penalty and the imputed statistic.
-        check_input : bool, default=True
-            Accepted because scikit-learn's trees have it, without effect: X is always validated.
-        missing_mask : array-like of shape (n_samples, n_features), default=None
-            True or 1 for cells that were missing although X holds a value, because it was
-            imputed beforehand. NaN cells count as missing in any case.
-
-        Returns
-        -------
-        self : MADecisionTreeRegressor
-            The fitted tree.
-        """
-        if self.criterion != "squared_error":
-            raise ValueError(
-                f"criterion={self.criterion!r} is not supported, only 'squared_error': alpha is "
-                "a price in units of the variance"
-            )
-        return self._fit(X, y, sample_weight, missing_mask)
-
-    def predict(self, X, check_input=True):
-        """Predict the value of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, with NaN for what was not observed.
-        check_input : bool, default=True
-            False skips the validation of X, which must then be a float32 array.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Weighted mean target of the node in which the row ends.
-        """
-        nodes = self._end_nodes(X, check_input=check_input)
-        return self._means().take(nodes)
-
-    def score(self, X, y, sample_weight=None, *, missing_mask=None):
-        """Return the R² of the prediction.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, with NaN for what was not observed.
-        y : array-like of shape (n_samples,)
-            Target values.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-        missing_mask : array-like of shape (n_samples, n_features), default=None
-            Cells that count as missing although X holds a value; they matter to the score only
-            under ``missing_policy="stop"``.
-
-        Returns
-        -------
-        score : float
-            Coefficient of determination; 1 is perfect, 0 is the mean of y.
-        """
-        nodes = self._end_nodes(X, missing_mask)
-        return r2_score(y, self._means().take(nodes), sample_weight=sample_weight)
-
-    def _means(self):
-        return self.tree_.value[:, 0, 0]
-
-    def _encode_target(self, y):
-        return _Target(y=np.ascontiguousarray(y, dtype=np.float64)), None
-
-    def _check_size(self, settings):
-        """One value per node never outgrows the data."""
-
-    def _node_values(self, grown, target, weight):
-        return grown.nodes["value"].reshape(-1, 1)
-
-    def _leaf_text(self, node, decimals):
-        return f"value {self.tree_.value[node, 0, 0]:.{decimals}f}"
