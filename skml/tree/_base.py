@@ -90,8 +90,8 @@ class BaseMATree(RelianceExport):
         self.tree_ = as_sklearn_tree(grown, values, n_features)
         self._prune_tree()
         leaf = grown.leaf
-        if self.tree_.node_count < len(grown.nodes) or leaf.min() < 0:
-            # Pruned, or rows of weight 0 under class_weight: their leaf is not known yet.
+        if self.ccp_alpha > 0 or leaf.min() < 0:
+            # Pruning renumbers the nodes; rows of weight 0 did not take part in the growing.
             leaf = self.tree_.apply(data.columns.T)
         self._record_reliance(leaf, data, sample_weight)
         return self

@@ -75,6 +75,17 @@ def test_pruned_tree_forgets_the_splits_it_lost(data):
     assert pruned.missingness_reliance_ <= full.missingness_reliance_
 
 
+def test_pruning_that_only_renumbers_the_nodes_keeps_reliance(data):
+    """scikit-learn's pruning renumbers a tree grown best first even if it removes nothing."""
+    X, y = data
+    for seed in range(10):
+        tree = MADecisionTreeClassifier(
+            alpha=0.02, max_leaf_nodes=6, ccp_alpha=1e-9, random_state=seed
+        ).fit(X[seed * 40 :], y[seed * 40 :])
+        rows = tree.missingness_reliance(X[seed * 40 :], reduce=True)
+        assert tree.missingness_reliance_ == pytest.approx(rows.mean())
+
+
 @pytest.mark.parametrize("cls", BOTH)
 def test_rows_stop_at_the_first_feature_they_miss(cls, data):
     X, y = data
