@@ -38,7 +38,7 @@ define install
 	@echo "==> installing dependency groups: $(1)"
 	@$(PIP) install -q -c constraints.txt $(foreach group,$(1),--group $(group))
 	@echo "==> building and installing skml (editable)"
-	@$(PIP) install -q --no-build-isolation --no-deps -e .
+	@$(PIP) install -q -c constraints.txt --no-build-isolation -e .
 	@touch $@
 endef
 
