@@ -19,7 +19,7 @@ version = release = skml.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "mathml",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "api_pages",
@@ -54,6 +54,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
 }
 
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = f"skml {release}"
 html_static_path = ["_static"]
