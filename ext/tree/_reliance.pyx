@@ -8,27 +8,30 @@ import numpy as np
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
-def relied_rows(
+def mark_relied_rows(
     const int64_t[::1] leaf,
     const int64_t[::1] parent,
     const int64_t[::1] feature,
     const uint8_t[:, ::1] mask,
     const int32_t[::1] mask_row,
+    uint8_t[::1] relied,
 ):
-    """Whether the path of each row reads a missing value; bool array (n_samples,)."""
+    """Set relied[i] = 1 where the path of row i reads a missing value.
+
+    Rows that are marked already, by an earlier tree, are passed over.
+    """
     cdef int64_t n = leaf.shape[0], i, node, row
-    out = np.zeros(n, dtype=np.uint8)
-    cdef uint8_t[::1] relied = out
     with nogil:
         for i in range(n):
-            node = -1 if leaf[i] < 0 else parent[leaf[i]]
+            if relied[i] or leaf[i] < 0:
+                continue
+            node = parent[leaf[i]]
             while node >= 0:
                 row = mask_row[feature[node]]
                 if row >= 0 and mask[row, i]:
                     relied[i] = 1
                     break
                 node = parent[node]
-    return out.view(bool)
 
 
 def mark_relied_cells(
