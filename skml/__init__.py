@@ -15,6 +15,7 @@ _SUBPACKAGES = frozenset(
         "metrics",
         "model_selection",
         "preprocessing",
+        "quantization",
         "tree",
         "utils",
     }

@@ -1,0 +1,66 @@
+"""Arrays that come in and go out of the kernels."""
+
+import numpy as np
+
+
+def check_inputs(X, n_inputs):
+    """Inputs in float32 with contiguous rows, and the type of the result.
+
+    Returns
+    -------
+    tuple of (ndarray of float32, numpy.dtype)
+    """
+    if hasattr(X, "detach"):  # a tensor that requires gradients does not convert by itself
+        X = X.detach()
+    X = np.asarray(X)
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(
+            f"X must be a real 2-D array (n_samples, {n_inputs}), got {X.ndim}-D {X.dtype}."
+        )
+    if X.shape[1] != n_inputs:
+        raise ValueError(f"X has {X.shape[1]} columns, but the weight has {n_inputs} inputs.")
+    result_type = np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+    with np.errstate(over="ignore"):  # beyond float32 is infinite there
+        X = X.astype(np.float32, copy=False)
+    bad_rows = X.shape[1] > 1 and X.strides[1] != X.itemsize
+    bad_step = X.shape[0] > 1 and (
+        X.strides[0] < X.shape[1] * X.itemsize or X.strides[0] % X.itemsize
+    )
+    if bad_rows or bad_step or not X.flags.aligned:
+        X = np.ascontiguousarray(X)
+    return X, result_type
+
+
+def check_bias(bias, n_rows):
+    """Bias in float32, or None."""
+    if bias is None:
+        return None
+    if hasattr(bias, "detach"):
+        bias = bias.detach()
+    bias = np.ascontiguousarray(bias, dtype=np.float32)
+    if bias.shape != (n_rows,):
+        raise ValueError(f"bias must have shape ({n_rows},), got {bias.shape}.")
+    return bias
+
+
+def prepare_output(out, X, n_rows):
+    """Array that the kernels write to: ``out`` itself, or a new one."""
+    shape = (len(X), n_rows)
+    if out is None:
+        return np.empty(shape, dtype=np.float32)
+    target = np.asarray(out)
+    if target.shape != shape or target.dtype != np.float32 or not target.flags.c_contiguous:
+        raise ValueError(
+            f"out must be a C-ordered float32 array of shape {shape}, got {target.dtype} of shape "
+            f"{target.shape}."
+        )
+    if not target.flags.writeable:
+        raise ValueError("out must be writeable.")
+    if np.may_share_memory(target, X):
+        raise ValueError("out must not overlap X.")
+    return target
+
+
+def finish(target, out, result_type):
+    """What the caller gets: ``out`` if given, else the result in the type of X."""
+    return target.astype(result_type, copy=False) if out is None else out
