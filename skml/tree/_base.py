@@ -6,12 +6,18 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.tree._tree import ccp_pruning_path
 from sklearn.utils import Bunch, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skml.tree import _reliance
 from skml.tree._export import RelianceExport
 from skml.tree._growing import as_sklearn_tree, grow_tree
-from skml.tree._input import as_float32, float32_columns, total_weight, validated_weights
+from skml.tree._input import (
+    float32_columns,
+    imputed_and_mask,
+    total_weight,
+    validated_training_data,
+    validated_weights,
+)
 from skml.tree._parameters import (
     absolute_settings,
     number_of_features,
@@ -21,14 +27,7 @@ from skml.tree._parameters import (
 from skml.tree._paths import ancestors, end_nodes, links, relied_cells, relied_rows
 from skml.tree._presorted import PresortedData
 from skml.utils._atomic import restores_on_error
-from skml.utils._missing import (
-    ColumnImputer,
-    check_missing_mask,
-    effective_mask,
-    fit_imputer,
-    impute,
-    missing_rate,
-)
+from skml.utils._missing import effective_mask, fit_imputer, missing_rate
 
 __all__ = ["BaseMATree", "Target"]
 
@@ -53,7 +52,7 @@ class BaseMATree(RelianceExport):
     @restores_on_error
     def _fit(self, X, y, sample_weight, missing_mask):
         refuse_unsupported(self)
-        X, y = self._validate_training_data(X, y)
+        X, y = validated_training_data(self, X, y, numeric_target=self._numeric_target)
         n_features = X.shape[1]
         mask = effective_mask(X, missing_mask)
         sample_weight = validated_weights(sample_weight, X)
@@ -108,22 +107,6 @@ class BaseMATree(RelianceExport):
         self._record_reliance(grown.leaf, data, reliance_weight)
         return self
 
-    def _validate_training_data(self, X, y):
-        shape = np.shape(y) if hasattr(y, "shape") or isinstance(y, list | tuple) else ()
-        if len(shape) == 2 and shape[1] > 1:
-            raise ValueError(
-                f"y must have one output, got shape {shape}: multi-output is not supported, fit "
-                "one tree per output (sklearn.multioutput)"
-            )
-        return validate_data(
-            self,
-            X,
-            y,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-            y_numeric=self._numeric_target,
-        )
-
     def _record_reliance(self, leaf, data, weight):
         n_nodes = self.tree_.node_count
         self.node_missingness_reliance_ = np.zeros(n_nodes)
@@ -147,35 +130,12 @@ class BaseMATree(RelianceExport):
 
     def _validate_X_predict(self, X, check_input=True):
         """Validated float32 X whose NaN are imputed (left to the tree under "native")."""
-        return self._imputed_and_mask(X, check_input=check_input)[0]
-
-    def _imputed_and_mask(self, X, missing_mask=None, *, check_input=True, need_mask=False):
-        check_is_fitted(self)
-        built_in = self.imputer_ is None or isinstance(self.imputer_, ColumnImputer)
-        if check_input:
-            X = validate_data(
-                self,
-                X,
-                reset=False,
-                # The built-in statistics are kept in float64; a cast before filling gives the
-                # same float32 values as a cast afterwards and saves a copy.
-                dtype=np.float32 if built_in else np.float64,
-                ensure_all_finite="allow-nan",
-            )
-        mask = None
-        if need_mask:
-            mask = effective_mask(X, missing_mask)
-        elif missing_mask is not None:
-            check_missing_mask(missing_mask, X)
-        X = impute(self.imputer_, X)
-        if not built_in:
-            X = as_float32(X)
-        return X, mask
+        return imputed_and_mask(self, X, check_input=check_input)[0]
 
     def _end_nodes(self, X, missing_mask=None, *, check_input=True):
         """Node whose value is the prediction: a leaf, or where a row stops."""
         stops = self.missing_policy == "stop"
-        X, mask = self._imputed_and_mask(X, missing_mask, check_input=check_input, need_mask=stops)
+        X, mask = imputed_and_mask(self, X, missing_mask, check_input=check_input, need_mask=stops)
         (ends,) = end_nodes([self.tree_], X, mask)
         return ends
 
@@ -256,7 +216,7 @@ class BaseMATree(RelianceExport):
             Cell (i, j) is True if x_ij is missing and the path of row i tests feature j.
         """
         check_is_fitted(self)
-        X, mask = self._imputed_and_mask(X, missing_mask, need_mask=True)
+        X, mask = imputed_and_mask(self, X, missing_mask, need_mask=True)
         if self.missing_policy == "stop":
             mask = None
         find = relied_rows if reduce else relied_cells

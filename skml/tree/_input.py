@@ -1,11 +1,91 @@
-"""Weights and columns in the form that the core takes, checked."""
+"""Training data, weights and rows to predict, checked and in the form that the core takes."""
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from skml.utils._missing import ColumnImputer, impute
+from skml.utils._missing import ColumnImputer, check_missing_mask, effective_mask, impute
 
-__all__ = ["as_float32", "float32_columns", "total_weight", "validated_weights"]
+__all__ = [
+    "float32_columns",
+    "imputed_and_mask",
+    "total_weight",
+    "validated_training_data",
+    "validated_weights",
+]
+
+
+def validated_training_data(estimator, X, y, *, numeric_target):
+    """X with NaN and one column y of a tree learner, checked; sets ``n_features_in_``.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X, y : array-like
+    numeric_target : bool
+        Whether y holds numbers, and not class labels.
+
+    Returns
+    -------
+    X, y : ndarrays
+    """
+    shape = np.shape(y) if hasattr(y, "shape") or isinstance(y, list | tuple) else ()
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y must have one output, got shape {shape}: multi-output is not supported, fit "
+            "one model per output (sklearn.multioutput)"
+        )
+    return validate_data(
+        estimator,
+        X,
+        y,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite="allow-nan",
+        y_numeric=numeric_target,
+    )
+
+
+def imputed_and_mask(estimator, X, missing_mask=None, *, check_input=True, need_mask=False):
+    """Rows to predict: float32 X, imputed by the fitted estimator, and their missing cells.
+
+    Parameters
+    ----------
+    estimator : fitted estimator with an attribute ``imputer_``
+    X : array-like of shape (n_samples, n_features)
+    missing_mask : array-like of shape (n_samples, n_features), optional
+    check_input : bool
+        False skips the validation of X, which must then be a float32 array.
+    need_mask : bool
+        Whether the missing cells are looked for; without it the mask is only checked.
+
+    Returns
+    -------
+    X : float32 ndarray of shape (n_samples, n_features)
+        NaN are left in it only if ``imputer_`` is None (native treatment).
+    mask : bool ndarray of shape (n_samples, n_features) or None
+        None if no cell is missing or the mask is not needed.
+    """
+    check_is_fitted(estimator)
+    imputer = estimator.imputer_
+    built_in = imputer is None or isinstance(imputer, ColumnImputer)
+    if check_input:
+        X = validate_data(
+            estimator,
+            X,
+            reset=False,
+            # The built-in statistics are kept in float64; a cast before filling gives the
+            # same float32 values as a cast afterwards and saves a copy.
+            dtype=np.float32 if built_in else np.float64,
+            ensure_all_finite="allow-nan",
+        )
+    mask = None
+    if need_mask:
+        mask = effective_mask(X, missing_mask)
+    elif missing_mask is not None:
+        check_missing_mask(missing_mask, X)
+    X = impute(imputer, X)
+    if not built_in:
+        X = _as_float32(X)
+    return X, mask
 
 
 def validated_weights(sample_weight, X):
@@ -53,7 +133,7 @@ def float32_columns(X, mask, imputer):
     return columns
 
 
-def as_float32(X):
+def _as_float32(X):
     """X as float32, which must not overflow."""
     with np.errstate(over="ignore"):
         X = X.astype(np.float32)

@@ -52,3 +52,8 @@ class PresortedData:
     @property
     def n_samples(self):
         return self.columns.shape[1]
+
+    def __sizeof__(self):
+        # joblib's dask backend ships an argument once, and not with every tree, if it is large.
+        arrays = (self.columns, self.order, self.mask, self.mask_row, self.has_nan)
+        return object.__sizeof__(self) + sum(array.nbytes for array in arrays)
