@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _SUBPACKAGES = frozenset(
     {
         "datasets",
+        "ensemble",
         "inspection",
         "metrics",
         "model_selection",

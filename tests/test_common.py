@@ -25,11 +25,20 @@ from skml.utils.estimator_checks import (
 )
 
 CHECK_PARAMS = {
-    # "MARandomForestClassifier": {"n_estimators": 5},
+    "MARandomForestClassifier": {"n_estimators": 5},
+    "MARandomForestRegressor": {"n_estimators": 5},
 }
 
 EXPECTED_FAILED_CHECKS = {
     # "SomeEstimator": {"check_of_scikit_learn": "why the method cannot pass it"},
+    "MARandomForestClassifier": {
+        "check_sample_weight_equivalence_on_dense_data": "a bootstrap draws rows at random: a "
+        "weight equals repeated rows in the mean only, as in RandomForestClassifier"
+    },
+    "MARandomForestRegressor": {
+        "check_sample_weight_equivalence_on_dense_data": "a bootstrap draws rows at random: a "
+        "weight equals repeated rows in the mean only, as in RandomForestRegressor"
+    },
 }
 
 _MAY_BE_LOWERED = {

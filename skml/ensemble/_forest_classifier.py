@@ -1,0 +1,405 @@
+"""Random forest classifier that learns to avoid missing values."""
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import accuracy_score
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from skml.ensemble._forest import FOREST_CONSTRAINTS, BaseMAForest
+from skml.tree import MADecisionTreeClassifier
+from skml.tree._base import Target
+
+__all__ = ["MARandomForestClassifier"]
+
+
+class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
+    r"""Random forest classifier that learns to avoid reading missing values.
+
+    It averages trees that pay, at every node, for the missing values that a test would read.
+
+    Read more in the :ref:`User Guide <missingness_avoiding_forest>`.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of trees.
+
+    criterion : {"gini", "entropy", "log_loss"}, default="gini"
+        The impurity; the last two are the entropy in bits.
+
+    max_depth : int, default=None
+        Greatest depth of a tree. None grows until the leaves are pure or too small.
+
+    min_samples_split : int or float, default=2
+        Least number of distinct rows of a node that is split; a float is a share of the rows.
+
+    min_samples_leaf : int or float, default=1
+        Least number of distinct rows in each child; a float is a share of the rows.
+
+    min_weight_fraction_leaf : float, default=0.0
+        Least share of the tree's total weight in each child.
+
+    max_features : int, float, {"sqrt", "log2"} or None, default=1.0
+        Features that a node looks at. With few of them the trees are forced onto features that
+        are missing, so all are looked at by default.
+
+    max_leaf_nodes : int, default=None
+        Grow best first, by penalised gain, up to this number of leaves.
+
+    min_impurity_decrease : float, default=0.0
+        A split must decrease the impurity, weighted by the node's share of the total weight and
+        without the penalty, by this much.
+
+    bootstrap : bool, default=True
+        Whether each tree sees a sample of the rows, drawn with replacement; otherwise all rows.
+
+    oob_score : bool or callable, default=False
+        Whether to predict each row by the trees that have not seen it. A callable
+        ``metric(y_true, y_pred)`` takes the place of the accuracy.
+
+    n_jobs : int, default=None
+        Number of threads that grow trees and predict. It does not change any result.
+
+    random_state : int, RandomState instance or None, default=None
+        Draws the samples, decides between tied features, and draws the candidates if
+        `max_features` leaves some out.
+
+    verbose : int, default=0
+        How much the parallel growing reports.
+
+    warm_start : bool, default=False
+        Whether a further call of `fit` adds trees up to `n_estimators` to those it has grown;
+        the imputer of the first call stays.
+
+    class_weight : {"balanced", "balanced_subsample"}, dict or None, default=None
+        Weights of the classes; they multiply `sample_weight`, hence the penalty too.
+        "balanced_subsample" balances the classes of the sample of each tree.
+
+    ccp_alpha : non-negative float, default=0.0
+        Price of a leaf in minimal cost-complexity pruning; it uses the impurity alone.
+
+    max_samples : int or float, default=None
+        Size of each bootstrap sample: a number of rows, or a share of the rows of positive
+        weight. None draws as many as there are.
+
+    monotonic_cst : None, default=None
+        Accepted so that the class can take the place of scikit-learn's; only None is supported.
+
+    alpha : non-negative float, default=0.1
+        Price of missingness reliance: what it costs, in units of the impurity, if every row of a
+        node reads a missing value. 0 gives scikit-learn's forest on the imputed data.
+
+    penalty_scope : {"node", "feature", "row"}, default="node"
+        What is free of charge further down in a tree: nothing, a cell that the path has read
+        already, or all cells of a row that has read one.
+
+    alpha_scale : {"absolute", "relative"}, default="absolute"
+        Whether `alpha` is multiplied by the impurity of the root of each tree.
+
+    stop_on_net_loss : bool, default=False
+        Whether a node becomes a leaf if its best split costs at least what it gains.
+
+    imputer : {"mean", "median", "zero", "native"} or transformer, default="mean"
+        What rows that miss a value are routed by: a weighted statistic of the observed values of
+        the column, a transformer that keeps the columns, or (native) the side that lowers the
+        impurity most. It is fitted once, on all training rows. The price is the same for all.
+
+    missing_policy : {"impute", "stop"}, default="impute"
+        Prediction of a tree for a row that misses the feature of a node: go on with the imputed
+        value, or stop and predict the value of that node.
+
+    Attributes
+    ----------
+    estimators_ : list of MADecisionTreeClassifier
+        The trees, each a fitted estimator on the same input as the forest.
+
+    estimator_ : MADecisionTreeClassifier
+        Unfitted template of the trees.
+
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+
+    n_classes_ : int
+        Number of classes.
+
+    n_outputs_ : int
+        Always 1.
+
+    max_features_ : int
+        Number of features that a node looks at.
+
+    n_features_in_ : int
+        Number of features seen during fit.
+
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features seen during fit, if all are strings.
+
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each feature in the decrease of the impurity, the penalty left out; the mean
+        over the trees.
+
+    feature_missing_rate_ : ndarray of shape (n_features,)
+        Weighted share of training rows that miss the feature.
+
+    imputer_ : transformer or None
+        The fitted imputer, None under "native".
+
+    missingness_reliance_ : float
+        Weighted share of training rows for which some tree reads a missing value, in [0, 1].
+
+    estimators_samples_ : list of ndarray of int
+        Rows of the sample of each tree, repeated as often as they were drawn.
+
+    oob_score_ : float
+        Weighted accuracy of the out-of-bag predictions, or the value of the callable. Only with
+        `oob_score`.
+
+    oob_decision_function_ : ndarray of shape (n_samples, n_classes)
+        Class shares by the trees that have not seen the row, NaN if there is none. Only with
+        `oob_score`.
+
+    See Also
+    --------
+    skml.metrics.missingness_reliance : Reliance of any fitted estimator.
+    skml.tree.MADecisionTreeClassifier : A single tree.
+
+    Notes
+    -----
+    Every tree is grown on a bootstrap sample by the rule of
+    :class:`~skml.tree.MADecisionTreeClassifier`: at a node with rows :math:`S` it minimises
+
+    .. math:: C(j, \tau) + \alpha\,
+        \frac{\sum_{i \in S} w_i s_{ij} m_{ij}}{\sum_{i \in S} w_i},
+
+    where :math:`w_i` counts how often row i was drawn, :math:`m_{ij}` is 1 where its feature j is
+    missing, and :math:`s_{ij}` is 1 unless `penalty_scope` makes the cell free. Predictions are
+    averaged over the trees :math:`h_t`, and the forest reads what any of them reads:
+
+    .. math:: \hat\rho = \frac{1}{n} \sum_i \max_t \max_j m_{ij}\, a_{h_t}(i, j).
+
+    So its reliance is at least that of its worst tree, and grows with `n_estimators`.
+
+    Rows are drawn with a probability proportional to `sample_weight` times the class
+    weight, as
+    in scikit-learn 1.9, so a weight of 2 is as good as a second copy of the row in the mean, not
+    in a single forest. A row of weight 0 is as good as absent.
+
+    References
+    ----------
+    .. [1] L. Stempfle, A. Matsson, N. Mwai, F. D. Johansson. "Prediction models that learn to
+           avoid missing values". ICML 2025, PMLR 267:56899-56919. arXiv:2505.03393.
+    .. [2] L. Breiman. "Random forests". Machine Learning 45, 5-32, 2001.
+
+    Examples
+    --------
+    The second feature decides, but half of its values were never observed.
+
+    >>> import numpy as np
+    >>> from skml.ensemble import MARandomForestClassifier
+    >>> y = np.tile([0, 0, 0, 0, 1, 1, 1, 1], 10)
+    >>> X = np.column_stack([np.tile([0, 0, 0, 1, 1, 1, 1, 1], 10), y])
+    >>> missing = np.zeros(X.shape, dtype=bool)
+    >>> missing[::2, 1] = True
+    >>> reader = MARandomForestClassifier(20, alpha=0, max_depth=1, random_state=0)
+    >>> reader.fit(X, y, missing_mask=missing).missingness_reliance_
+    0.5
+    >>> avoider = MARandomForestClassifier(20, alpha=1, max_depth=1, random_state=0)
+    >>> avoider.fit(X, y, missing_mask=missing).missingness_reliance_
+    0.0
+    >>> avoider.score(X, y)
+    0.875
+    """
+
+    _tree_class = MADecisionTreeClassifier
+    _numeric_target = False
+    _parameter_constraints: dict = {
+        **FOREST_CONSTRAINTS,
+        "criterion": [StrOptions({"gini", "entropy", "log_loss"})],
+        "class_weight": [StrOptions({"balanced", "balanced_subsample"}), dict, None],
+    }
+
+    def __init__(
+        self,
+        n_estimators=100,
+        *,
+        criterion="gini",
+        max_depth=None,
+        min_samples_split=2,
+        min_samples_leaf=1,
+        min_weight_fraction_leaf=0.0,
+        max_features=1.0,
+        max_leaf_nodes=None,
+        min_impurity_decrease=0.0,
+        bootstrap=True,
+        oob_score=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+        warm_start=False,
+        class_weight=None,
+        ccp_alpha=0.0,
+        max_samples=None,
+        monotonic_cst=None,
+        alpha=0.1,
+        penalty_scope="node",
+        alpha_scale="absolute",
+        stop_on_net_loss=False,
+        imputer="mean",
+        missing_policy="impute",
+    ):
+        self.n_estimators = n_estimators
+        self.criterion = criterion
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_features = max_features
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_impurity_decrease = min_impurity_decrease
+        self.bootstrap = bootstrap
+        self.oob_score = oob_score
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.class_weight = class_weight
+        self.ccp_alpha = ccp_alpha
+        self.max_samples = max_samples
+        self.monotonic_cst = monotonic_cst
+        self.alpha = alpha
+        self.penalty_scope = penalty_scope
+        self.alpha_scale = alpha_scale
+        self.stop_on_net_loss = stop_on_net_loss
+        self.imputer = imputer
+        self.missing_policy = missing_policy
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, *, missing_mask=None):
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows, NaN where a value was not observed. Used as float32 after imputation.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; rows are drawn in proportion to them (without a bootstrap they
+            weigh the impurity and the penalty), and they weigh the imputed statistic.
+        missing_mask : array-like of shape (n_samples, n_features), default=None
+            True or 1 for cells that were missing although X holds a value, because it was
+            imputed beforehand. NaN cells count as missing in any case.
+
+        Returns
+        -------
+        self : MARandomForestClassifier
+            The fitted forest.
+        """
+        return self._fit(X, y, sample_weight, missing_mask)
+
+    def predict(self, X):
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN for what was not observed.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Class of the greatest mean share.
+        """
+        return self._answer(self._average(X))
+
+    def predict_proba(self, X):
+        """Predict the share of each class, averaged over the trees.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN for what was not observed.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Shares in the order of ``classes_``.
+        """
+        return self._average(X)
+
+    def predict_log_proba(self, X):
+        """Predict the logarithm of the averaged class shares.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN for what was not observed.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Logarithms in the order of ``classes_``, ``-inf`` for a share of 0.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def score(self, X, y, sample_weight=None, *, missing_mask=None):
+        """Return the accuracy of the prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN for what was not observed.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        missing_mask : array-like of shape (n_samples, n_features), default=None
+            Cells that count as missing although X holds a value; they matter to the score only
+            under ``missing_policy="stop"``.
+
+        Returns
+        -------
+        score : float
+            Weighted share of rows whose class is right.
+        """
+        return self._score(y, self._answer(self._average(X, missing_mask)), sample_weight)
+
+    def _score(self, y, answer, sample_weight):
+        return accuracy_score(y, answer, sample_weight=sample_weight)
+
+    def _answer(self, average):
+        return self.classes_.take(average.argmax(axis=1))
+
+    def _n_values(self):
+        return self.n_classes_
+
+    def _encode_target(self, y, *, refit):
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if not refit and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"y must hold the classes of the first fit when warm_start is True, "
+                f"{self.classes_}; got {classes}"
+            )
+        self.classes_, self.n_classes_ = classes, len(classes)
+        preset = self.class_weight
+        if self._balances_each_sample():
+            preset = None
+        elif preset == "balanced_subsample":
+            preset = "balanced"  # without a bootstrap all trees have the same sample
+        class_weight = None if preset is None else compute_sample_weight(preset, y)
+        return Target(codes=codes.astype(np.int32), n_classes=len(classes)), class_weight
+
+    def _balances_each_sample(self):
+        return self.bootstrap and self.class_weight == "balanced_subsample"
+
+    def _describe(self, tree):
+        tree.classes_, tree.n_classes_ = self.classes_, self.n_classes_
+        return super()._describe(tree)
+
+    def _set_oob(self, average, score):
+        self.oob_decision_function_, self.oob_score_ = average, score

@@ -1,0 +1,50 @@
+"""Data and class lists that the tests of missingness-avoiding forests share."""
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+from skml.ensemble import MARandomForestClassifier, MARandomForestRegressor
+from skml.tree import MADecisionTreeClassifier, MADecisionTreeRegressor
+
+FORESTS = [MARandomForestClassifier, MARandomForestRegressor]
+PLAIN = {
+    MARandomForestClassifier: RandomForestClassifier,
+    MARandomForestRegressor: RandomForestRegressor,
+}
+TREE = {
+    MARandomForestClassifier: MADecisionTreeClassifier,
+    MARandomForestRegressor: MADecisionTreeRegressor,
+}
+SCOPES = ["node", "feature", "row"]
+
+
+def is_classifier(Forest):
+    return Forest in (MARandomForestClassifier, RandomForestClassifier)
+
+
+def random_problem(seed, Forest, n=300, d=5, missing=0.3, n_classes=3):
+    """X with NaN, whose rate differs by column, its mask, and y."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(np.float32).astype(np.float64)
+    signal = X[:, 0] + np.sin(2 * X[:, 1]) + X[:, 2] * X[:, 3] + 0.3 * rng.normal(size=n)
+    mask = rng.random((n, d)) < missing * np.linspace(1.6, 0.2, d)
+    X[mask] = np.nan
+    y = signal
+    if is_classifier(Forest):
+        y = np.digitize(signal, np.quantile(signal, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    return X, mask, y
+
+
+def outputs(forest, X):
+    """What a forest predicts, as an array of floats."""
+    return forest.predict_proba(X) if hasattr(forest, "predict_proba") else forest.predict(X)
+
+
+def walk(tree, row, stops_at=()):
+    """Nodes that a row of imputed values visits, in plain Python."""
+    node, path = 0, [0]
+    while tree.children_left[node] >= 0 and tree.feature[node] not in stops_at:
+        goes_left = np.float32(row[tree.feature[node]]) <= tree.threshold[node]
+        node = tree.children_left[node] if goes_left else tree.children_right[node]
+        path.append(node)
+    return path
