@@ -1,5 +1,10 @@
-"""Weights of a few bits: packed storage and the kernels that multiply with it."""
+"""Weights of a few bits: quantizers, packed storage, and the kernels that multiply with it."""
 
+from skml.quantization._base import BaseWeightQuantizer
+from skml.quantization._ganq_quantizer import GANQQuantizer
+from skml.quantization._gptq_quantizer import GPTQQuantizer
+from skml.quantization._kmeans import KMeansQuantizer
+from skml.quantization._rtn import RTNQuantizer
 from skml.quantization._weights import LUTWeight, UniformWeight
 from skml.quantization.kernels import (
     kernel_info,
@@ -10,7 +15,12 @@ from skml.quantization.kernels import (
 )
 
 __all__ = [
+    "BaseWeightQuantizer",
+    "GANQQuantizer",
+    "GPTQQuantizer",
+    "KMeansQuantizer",
     "LUTWeight",
+    "RTNQuantizer",
     "UniformWeight",
     "kernel_info",
     "lut_matmul",
