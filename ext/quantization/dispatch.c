@@ -2,6 +2,13 @@
 #include "gemm.h"
 
 int isa_supported(int isa) {
+#ifdef HAVE_X86
+    __builtin_cpu_init();
+    if (isa == ISA_AVX2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (isa == ISA_AVX512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+#endif
     return isa == ISA_SCALAR;
 }
 
@@ -13,11 +20,21 @@ int isa_for(int isa, const packed_weight *weight) {
 }
 
 tile_kernel tile_kernel_for(int isa, const packed_weight *weight, int n_columns) {
-    return scalar_tiles[weight->format][weight->bits - 1][n_columns - 1];
+    const int format = weight->format, bits = weight->bits - 1, columns = n_columns - 1;
+#ifdef HAVE_X86
+    if (isa == ISA_AVX512) return avx512_tiles[format][bits][columns];
+    if (isa == ISA_AVX2) return avx2_tiles[format][bits][columns];
+#endif
+    return scalar_tiles[format][bits][columns];
 }
 
 decode_kernel decode_kernel_for(int isa, const packed_weight *weight) {
-    return scalar_decoders[weight->format];
+    const int format = weight->format, bits = weight->bits - 1;
+#ifdef HAVE_X86
+    if (isa == ISA_AVX512) return avx512_decoders[format][bits];
+    if (isa == ISA_AVX2) return avx2_decoders[format][bits];
+#endif
+    return scalar_decoders[format][bits];
 }
 
 /* Rows of X from which decoding panels for BLAS is faster (measured). */

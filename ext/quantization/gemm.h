@@ -85,9 +85,16 @@ tile_kernel tile_kernel_for(int isa, const packed_weight *weight, int n_columns)
 decode_kernel decode_kernel_for(int isa, const packed_weight *weight);
 int64_t dense_from(int isa);
 
-/* kernels_ISA.c: [format][bits - 1][columns - 1]. */
+/* kernels_ISA.c: [format][bits - 1], and for tiles [columns - 1]. */
 extern const tile_kernel scalar_tiles[N_FORMATS][MAX_BITS][COLUMNS];
-extern const decode_kernel scalar_decoders[N_FORMATS];
+extern const decode_kernel scalar_decoders[N_FORMATS][MAX_BITS];
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAVE_X86 1
+extern const tile_kernel avx2_tiles[N_FORMATS][MAX_BITS][COLUMNS];
+extern const decode_kernel avx2_decoders[N_FORMATS][MAX_BITS];
+extern const tile_kernel avx512_tiles[N_FORMATS][MAX_BITS][COLUMNS];
+extern const decode_kernel avx512_decoders[N_FORMATS][MAX_BITS];
+#endif
 
 /* tiling.c; 0 on success, -1 when memory runs out. */
 int multiply(const product *problem, int isa, int n_threads);

@@ -45,41 +45,13 @@ INLINE void scalar_tile(const packed_weight *w, const int64_t rows[ROWS], const 
     }
 }
 
-#define TILE(format, bits, columns)                                                             \
-    static void tile_##format##_##bits##_##columns(const packed_weight *w,                      \
-                                                   const int64_t rows[ROWS], const float *x,    \
-                                                   int64_t first, int64_t last, float *sums) {  \
-        scalar_tile(w, rows, x, first, last, sums, format, bits, columns);                      \
-    }
-#define TILES(format, bits) \
-    TILE(format, bits, 1) TILE(format, bits, 2) TILE(format, bits, 3) TILE(format, bits, 4)
-#define ALL_TILES(format)                                                      \
-    TILES(format, 1) TILES(format, 2) TILES(format, 3) TILES(format, 4)        \
-    TILES(format, 5) TILES(format, 6) TILES(format, 7) TILES(format, 8)
-ALL_TILES(FORMAT_LUT)
-ALL_TILES(FORMAT_UNIFORM)
-
-#define NAMES(format, bits)                                        \
-    {tile_##format##_##bits##_1, tile_##format##_##bits##_2,       \
-     tile_##format##_##bits##_3, tile_##format##_##bits##_4}
-#define ALL_NAMES(format)                                                            \
-    {NAMES(format, 1), NAMES(format, 2), NAMES(format, 3), NAMES(format, 4),         \
-     NAMES(format, 5), NAMES(format, 6), NAMES(format, 7), NAMES(format, 8)}
-const tile_kernel scalar_tiles[N_FORMATS][MAX_BITS][COLUMNS] = {
-    ALL_NAMES(FORMAT_LUT), ALL_NAMES(FORMAT_UNIFORM)};
-
-static void decode_lut(const packed_weight *w, int64_t row, int64_t first, int64_t last,
-                       float *out) {
-    const int64_t per_word = codes_per_word(w->bits);
+INLINE void scalar_decode(const packed_weight *w, int64_t row, int64_t first, int64_t last,
+                          float *out, const int format, const int bits) {
+    const int64_t per_word = 32 / bits;
     for (int64_t slice = first * per_word; slice < last * per_word; slice++, out += LANES)
-        decode_slice(w, row, slice, out, FORMAT_LUT, w->bits);
+        decode_slice(w, row, slice, out, format, bits);
 }
 
-static void decode_uniform(const packed_weight *w, int64_t row, int64_t first, int64_t last,
-                           float *out) {
-    const int64_t per_word = codes_per_word(w->bits);
-    for (int64_t slice = first * per_word; slice < last * per_word; slice++, out += LANES)
-        decode_slice(w, row, slice, out, FORMAT_UNIFORM, w->bits);
-}
-
-const decode_kernel scalar_decoders[N_FORMATS] = {decode_lut, decode_uniform};
+#define INSTANCE_ISA scalar
+#define INSTANCE_TARGET
+#include "instances.h"
