@@ -56,6 +56,10 @@ cdef extern from "gemm.h":
     int64_t dense_from(int isa) nogil
     int multiply(const product *problem, int isa, int n_threads) nogil
     int multiply_dense(const product *problem, int isa, int n_threads, sgemm_function) nogil
+    int multiply_transposed(const packed_weight *weight, const float *dy, int64_t n_columns,
+                            float *dx, int isa, int n_threads, sgemm_function) nogil
+    int level_gradient(const packed_weight *weight, const float *dy, const float *x,
+                       int64_t n_columns, float *d_levels, int n_threads, sgemm_function) nogil
     int dequantize_rows(const packed_weight *weight, int isa, int n_threads, float *out) nogil
 
 cdef extern from *:
@@ -249,3 +253,37 @@ cdef class PackedMatrix:
         if status:
             raise MemoryError("no memory for the scratch of dequantising")
         return dense
+
+    def matmul_transposed(self, const float[:, ::1] dY, str isa, int n_threads):
+        """The product dY W, the gradient of X."""
+        cdef int64_t n_samples = dY.shape[0]
+        cdef int status = 0, used = isa_for(ISAS[isa], &self.weight)
+        if dY.shape[1] != self.weight.n_rows:
+            raise ValueError("the gradient does not fit the weight")
+        gradient = np.zeros((n_samples, self.weight.n_inputs), dtype=np.float32)
+        cdef float[:, ::1] out = gradient
+        n_threads = max(n_threads, 1)
+        if dY.size:
+            with nogil:
+                status = multiply_transposed(&self.weight, &dY[0, 0], n_samples, &out[0, 0], used,
+                                             n_threads, <sgemm_function> sgemm)
+        if status:
+            raise MemoryError("no memory for the scratch of a gradient")
+        return gradient
+
+    def level_gradient(self, const float[:, ::1] dY, const float[:, ::1] X, int n_threads):
+        """Gradient of the table (n_rows, 2**bits): dY^T X summed over the inputs of each code."""
+        cdef int status = 0
+        if dY.shape[1] != self.weight.n_rows or X.shape[1] != self.weight.n_inputs or (
+                X.shape[0] != dY.shape[0]):
+            raise ValueError("the gradient does not fit the weight")
+        gradient = np.zeros((self.weight.n_rows, 1 << self.weight.bits), dtype=np.float32)
+        cdef float[:, ::1] out = gradient
+        n_threads = max(n_threads, 1)
+        if dY.size:
+            with nogil:
+                status = level_gradient(&self.weight, &dY[0, 0], &X[0, 0], X.shape[0],
+                                        &out[0, 0], n_threads, <sgemm_function> sgemm)
+        if status:
+            raise MemoryError("no memory for the scratch of a gradient")
+        return gradient

@@ -104,4 +104,10 @@ int multiply_dense(const product *problem, int isa, int n_threads, sgemm_functio
 void add_outliers_and_bias(const product *problem, int64_t first_row, int64_t last_row);
 int dequantize_rows(const packed_weight *weight, int isa, int n_threads, float *out);
 
+/* backward.c; dense row-major arrays; 0 on success, -1 when memory runs out. */
+int multiply_transposed(const packed_weight *weight, const float *dy, int64_t n_columns, float *dx,
+                        int isa, int n_threads, sgemm_function sgemm);
+int level_gradient(const packed_weight *weight, const float *dy, const float *x,
+                   int64_t n_columns, float *d_levels, int n_threads, sgemm_function sgemm);
+
 #endif

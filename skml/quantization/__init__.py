@@ -13,12 +13,14 @@ from skml.quantization.kernels import (
     uniform_matmul,
     unpack_codes,
 )
+from skml.utils._optional import lazy_exports
 
 __all__ = [
     "BaseWeightQuantizer",
     "GANQQuantizer",
     "GPTQQuantizer",
     "KMeansQuantizer",
+    "LUTLinear",
     "LUTWeight",
     "RTNQuantizer",
     "UniformWeight",
@@ -28,3 +30,7 @@ __all__ = [
     "uniform_matmul",
     "unpack_codes",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__, {"LUTLinear": "_lut_linear"}, extra="torch", namespace=globals()
+)

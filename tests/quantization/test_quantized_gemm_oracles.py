@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skml.quantization import (
+    LUTLinear,
     LUTWeight,
     UniformWeight,
     lut_matmul,
@@ -196,3 +197,25 @@ def test_oracle_07_half_precision_codebook_is_used_as_rounded():
         Y = lut_matmul(X, full, backend=backend)
         np.testing.assert_array_equal(Y, full.dequantize().T[:3])
     assert isinstance(uniform_weight(1, 1, 1), UniformWeight)
+
+
+@pytest.mark.parametrize("bits", WIDTHS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_oracle_11_gradients(bits, threads):
+    """Against autograd through the gathered dense weight, in float64."""
+    torch = pytest.importorskip("torch")
+    for m, n, n_samples in ((5, 40, 3), (70, 1100, 9), (1, 1, 1)):
+        weight = lut_weight(m, n, bits, outliers=0.02)
+        layer = LUTLinear.from_weight(weight, np.ones(m), n_threads=threads)
+        X = torch.from_numpy(inputs(n_samples, n)).requires_grad_()
+        d_output = torch.from_numpy(inputs(n_samples, m, seed=3))
+        layer(X).backward(d_output)
+
+        codebook = torch.from_numpy(weight.codebook.astype(np.float64)).requires_grad_()
+        dense_X = X.detach().double().requires_grad_()
+        W = codebook.gather(1, torch.from_numpy(weight.unpack().astype(np.int64)))
+        W = W + torch.from_numpy(0.0 if weight.outliers is None else weight.outliers.toarray())
+        (dense_X @ W.T).backward(d_output.double())
+        assert relative_error(X.grad.numpy(), dense_X.grad.numpy()) < 3e-6
+        assert relative_error(layer.codebook.grad.numpy(), codebook.grad.numpy()) < 3e-6
+        np.testing.assert_allclose(layer.bias.grad, d_output.sum(0), rtol=1e-6)
