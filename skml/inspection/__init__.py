@@ -1,5 +1,7 @@
 """Pictures of what the methods trade off; matplotlib is imported on use only."""
 
+from ._feature_reliance import FeatureRelianceDisplay
+from ._path_union import PathUnionDisplay
 from ._reliance_curve import RelianceCurveDisplay
 
-__all__ = ["RelianceCurveDisplay"]
+__all__ = ["FeatureRelianceDisplay", "PathUnionDisplay", "RelianceCurveDisplay"]

@@ -12,7 +12,8 @@ from skml.utils._optional import import_optional
 class RelianceCurveDisplay:
     """Score against missingness reliance, one point for each price alpha.
 
-    Make it by :meth:`from_estimator` or :meth:`from_results`; the constructor takes the points.
+    Make it by :meth:`from_estimator`, :meth:`from_estimators` or :meth:`from_results`; the
+    constructor takes the points.
 
     Parameters
     ----------
@@ -153,41 +154,89 @@ class RelianceCurveDisplay:
             If the estimator has no parameter `param_name`, or only one of `X_test` and `y_test`
             is given.
         """
-        if param_name not in estimator.get_params():
-            known = sorted(name for name in estimator.get_params() if name.endswith("alpha"))
-            raise ValueError(
-                f"param_name must be a parameter of {type(estimator).__name__}, such as one of "
-                f"{known}; got {param_name!r}"
-            )
-        if (X_test is None) != (y_test is None):
-            raise ValueError("X_test and y_test must be given together, or neither")
-        alphas = np.asarray(alphas, dtype=np.float64)
-        scorer = check_scoring(estimator, scoring)
-        fit_params = fit_params or {}
-        if X_test is not None:
-            models = [
-                clone(estimator).set_params(**{param_name: alpha}).fit(X, y, **fit_params)
-                for alpha in alphas.tolist()
-            ]
-            display = cls(
-                alphas=alphas,
-                scores=[scorer(model, X_test, y_test) for model in models],
-                reliances=[-missingness_reliance_scorer(model, X_test) for model in models],
-                score_name=_name_of_score(scoring),
-            )
-        else:
-            search = GridSearchCV(
-                estimator,
-                {param_name: alphas.tolist()},
-                scoring={"score": scorer, "reliance": missingness_reliance_scorer},
-                refit=False,
-                cv=cv,
-                n_jobs=n_jobs,
-                error_score="raise",
-            ).fit(X, y, **fit_params)
-            display = cls._from_search(
-                search.cv_results_, "score", "reliance", param_name, _name_of_score(scoring)
-            )
+        scorer_name = _name_of_score(scoring)
+        split = {"cv": cv, "X_test": X_test, "y_test": y_test, "n_jobs": n_jobs}
+        points = _measure(estimator, X, y, alphas, param_name, scoring, fit_params, **split)
+        return cls(**points, score_name=scorer_name).plot(ax=ax, **plot_params)
+
+    @classmethod
+    def from_estimators(
+        cls,
+        estimators,
+        X,
+        y,
+        *,
+        alphas=(0.0, 0.01, 0.03, 0.1, 0.3, 1.0),
+        param_name="alpha",
+        scoring=None,
+        cv=None,
+        X_test=None,
+        y_test=None,
+        n_jobs=None,
+        fit_params=None,
+        ax=None,
+        **plot_params,
+    ):
+        """Plot several estimators in one picture, a curve for each.
+
+        Parameters
+        ----------
+        estimators : dict of str to estimator
+            The models by the label of their curve; they are cloned.
+        X : array-like of shape (n_samples, n_features)
+            Training data, with missing values.
+        y : array-like of shape (n_samples,)
+            Target.
+        alphas : array-like of float or dict of str to array-like
+            Prices of reliance, the same for all or by label: learners differ in the unit of
+            their price.
+        param_name : str or dict of str to str, default="alpha"
+            Parameter to set, the same for all or by label.
+        scoring : str or callable, default=None
+            Score to plot; None: the `score` of each estimator.
+        cv : int, splitter or iterable, default=None
+            How to split the data, as in `GridSearchCV`. Ignored if test data are given. Give a
+            splitter with a fixed `random_state` if it shuffles, so that all see the same splits.
+        X_test, y_test : array-like, default=None
+            Test data. If given, each model is fitted on all of `X` and scored on these.
+        n_jobs : int, default=None
+            Number of parallel jobs of the cross-validation.
+        fit_params : dict, default=None
+            Parameters and metadata for each `fit`.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None: new ones.
+        **plot_params : dict
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        RelianceCurveDisplay
+            The display, drawn; `groups` holds the labels.
+
+        Raises
+        ------
+        ValueError
+            If there is no estimator, a label has no entry in `alphas` or `param_name`, an
+            estimator has no such parameter, or only one of `X_test` and `y_test` is given.
+        """
+        if not estimators:
+            raise ValueError(f"estimators must hold at least one estimator; got {estimators!r}")
+        for name, given in (("alphas", alphas), ("param_name", param_name)):
+            if isinstance(given, dict) and not estimators.keys() <= given.keys():
+                absent = sorted(estimators.keys() - given.keys())
+                raise ValueError(f"{name} must have an entry for each label; none for {absent}")
+        split = {"cv": cv, "X_test": X_test, "y_test": y_test, "n_jobs": n_jobs}
+        parts, groups = [], []
+        for label, estimator in estimators.items():
+            prices = alphas[label] if isinstance(alphas, dict) else alphas
+            parameter = param_name[label] if isinstance(param_name, dict) else param_name
+            parts.append(_measure(estimator, X, y, prices, parameter, scoring, fit_params, **split))
+            groups += [str(label)] * len(parts[-1]["alphas"])
+        points = {
+            name: None if parts[0][name] is None else np.concatenate([part[name] for part in parts])
+            for name in parts[0]
+        }
+        display = cls(**points, groups=groups, score_name=_name_of_score(scoring))
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
@@ -236,32 +285,18 @@ class RelianceCurveDisplay:
                     if name.startswith("mean_test_")
                 ]
                 raise ValueError(f"{argument} must be one of {sorted(known)}; got {key!r}")
-        display = cls._from_search(
-            cv_results, score, reliance, _find_alpha(cv_results, param_name), score
-        )
-        return display.plot(ax=ax, **plot_params)
-
-    @classmethod
-    def _from_search(cls, cv_results, score, reliance, param_name, score_name):
-        alphas, groups = [], []
-        for params in cv_results["params"]:
-            alphas.append(params[param_name])
-            groups.append(
-                ", ".join(
-                    f"{name.rpartition('__')[2]}={value}"
-                    for name, value in sorted(params.items())
-                    if name != param_name
-                )
+        param_name = _find_alpha(cv_results, param_name)
+        points = _points_of_search(cv_results, score, reliance, param_name)
+        groups = [
+            ", ".join(
+                f"{name.rpartition('__')[2]}={value}"
+                for name, value in sorted(params.items())
+                if name != param_name
             )
-        return cls(
-            alphas=alphas,
-            scores=cv_results[f"mean_test_{score}"],
-            reliances=-np.asarray(cv_results[f"mean_test_{reliance}"]),
-            scores_std=cv_results.get(f"std_test_{score}"),
-            reliances_std=cv_results.get(f"std_test_{reliance}"),
-            groups=groups if any(groups) else None,
-            score_name=score_name,
-        )
+            for params in cv_results["params"]
+        ]
+        groups = groups if any(groups) else None
+        return cls(**points, groups=groups, score_name=score).plot(ax=ax, **plot_params)
 
     def plot(self, ax=None, *, annotate=True, error_bars=True, **line_params):
         """Draw the curves.
@@ -323,6 +358,55 @@ class RelianceCurveDisplay:
             ecolor=color,
             alpha=0.4,
         )
+
+
+def _measure(
+    estimator, X, y, alphas, param_name, scoring, fit_params, *, cv, X_test, y_test, n_jobs
+):
+    """Score and reliance of an estimator for each price, as arguments of the display."""
+    if param_name not in estimator.get_params():
+        known = sorted(name for name in estimator.get_params() if name.endswith("alpha"))
+        raise ValueError(
+            f"param_name must be a parameter of {type(estimator).__name__}, such as one of "
+            f"{known}; got {param_name!r}"
+        )
+    if (X_test is None) != (y_test is None):
+        raise ValueError("X_test and y_test must be given together, or neither")
+    alphas = np.asarray(alphas, dtype=np.float64)
+    scorer = check_scoring(estimator, scoring)
+    fit_params = fit_params or {}
+    if X_test is not None:
+        models = [
+            clone(estimator).set_params(**{param_name: alpha}).fit(X, y, **fit_params)
+            for alpha in alphas.tolist()
+        ]
+        return {
+            "alphas": alphas,
+            "scores": [scorer(model, X_test, y_test) for model in models],
+            "reliances": [-missingness_reliance_scorer(model, X_test) for model in models],
+            "scores_std": None,
+            "reliances_std": None,
+        }
+    search = GridSearchCV(
+        estimator,
+        {param_name: alphas.tolist()},
+        scoring={"score": scorer, "reliance": missingness_reliance_scorer},
+        refit=False,
+        cv=cv,
+        n_jobs=n_jobs,
+        error_score="raise",
+    ).fit(X, y, **fit_params)
+    return _points_of_search(search.cv_results_, "score", "reliance", param_name)
+
+
+def _points_of_search(cv_results, score, reliance, param_name):
+    return {
+        "alphas": [params[param_name] for params in cv_results["params"]],
+        "scores": cv_results[f"mean_test_{score}"],
+        "reliances": -np.asarray(cv_results[f"mean_test_{reliance}"]),
+        "scores_std": cv_results.get(f"std_test_{score}"),
+        "reliances_std": cv_results.get(f"std_test_{reliance}"),
+    }
 
 
 def _as_optional_array(values):
