@@ -4,6 +4,7 @@ from skml.quantization._base import BaseWeightQuantizer
 from skml.quantization._ganq_quantizer import GANQQuantizer
 from skml.quantization._gptq_quantizer import GPTQQuantizer
 from skml.quantization._kmeans import KMeansQuantizer
+from skml.quantization._quantized_estimator import QuantizedEstimator
 from skml.quantization._rtn import RTNQuantizer
 from skml.quantization._weights import LUTWeight, UniformWeight
 from skml.quantization.kernels import (
@@ -22,6 +23,7 @@ __all__ = [
     "KMeansQuantizer",
     "LUTLinear",
     "LUTWeight",
+    "QuantizedEstimator",
     "RTNQuantizer",
     "UniformWeight",
     "kernel_info",
