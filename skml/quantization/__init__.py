@@ -29,10 +29,14 @@ __all__ = [
     "kernel_info",
     "lut_matmul",
     "pack_codes",
+    "quantize_module",
     "uniform_matmul",
     "unpack_codes",
 ]
 
 __getattr__, __dir__ = lazy_exports(
-    __name__, {"LUTLinear": "_lut_linear"}, extra="torch", namespace=globals()
+    __name__,
+    {"LUTLinear": "_lut_linear", "quantize_module": "_quantize_module"},
+    extra="torch",
+    namespace=globals(),
 )
