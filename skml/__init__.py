@@ -13,6 +13,7 @@ _SUBPACKAGES = frozenset(
         "datasets",
         "ensemble",
         "inspection",
+        "linear_model",
         "metrics",
         "model_selection",
         "preprocessing",

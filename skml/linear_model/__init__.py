@@ -1,0 +1,11 @@
+"""Linear models."""
+
+from skml.linear_model._ma_lasso import MALasso
+from skml.linear_model._ma_lasso_cv import MALassoCV
+from skml.linear_model._ma_lasso_path import ma_lasso_path
+
+__all__ = [
+    "MALasso",
+    "MALassoCV",
+    "ma_lasso_path",
+]
