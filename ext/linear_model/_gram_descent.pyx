@@ -30,7 +30,8 @@ def descend(
         x and c - Gx; both are changed in place.
     norm : float
         <y, y> if the quadratic is a sum of squares 1/2 <y - Zx, y - Zx>; the duality gap is then
-        the measure of convergence. Negative: the decrease of the last sweep is.
+        the measure of convergence. Negative: the distance from the conditions of a solution is,
+        each violation counted with the coefficient and the step that would end it.
     tol : float
         Bound on the measure.
     max_sweeps : int
@@ -47,7 +48,7 @@ def descend(
     sweeps : int
         Sweeps made.
     measure : float
-        Duality gap, or decrease of the last sweep.
+        Duality gap, or distance from the conditions of a solution.
     """
     cdef int sweep = 0
     cdef bint converged = False, flipped
@@ -57,27 +58,28 @@ def descend(
             measure = _gap(gram, target, threshold, coef, gradient, norm)
             converged = measure <= tol
         while not converged and sweep < max_sweeps:
-            flipped = False
-            measure = _sweep(gram, threshold, coef, gradient, &flipped)
+            flipped = _sweep(gram, threshold, coef, gradient)
             sweep += 1
             if norm >= 0:
                 measure = _gap(gram, target, threshold, coef, gradient, norm)
+            else:
+                measure = _violation(gram, threshold, coef, gradient)
             converged = measure <= tol
             if sweep >= patience and not flipped:
                 break
     return converged, sweep, measure
 
 
-cdef double _sweep(
+cdef bint _sweep(
     const double[:, ::1] gram,
     const double[::1] threshold,
     double[::1] coef,
     double[::1] gradient,
-    bint* flipped,
 ) noexcept nogil:
-    """Minimise over each coordinate in turn; return a bound on what that gained."""
+    """Minimise over each coordinate in turn; return whether a sign changed."""
+    cdef bint flipped = False
     cdef Py_ssize_t k = coef.shape[0], j, i
-    cdef double curvature, old, new, pull, change, gained = 0.0
+    cdef double curvature, old, new, pull, change
     cdef const double* row
     cdef double* g = &gradient[0]
     for j in range(k):
@@ -99,13 +101,33 @@ cdef double _sweep(
         if change == 0.0:
             continue
         if (new > 0.0) != (old > 0.0) or (new < 0.0) != (old < 0.0):
-            flipped[0] = True
+            flipped = True
         coef[j] = new
-        gained += curvature * change * change
         row = &gram[j, 0]
         for i in range(k):
             g[i] -= change * row[i]
-    return gained
+    return flipped
+
+
+cdef double _violation(
+    const double[:, ::1] gram,
+    const double[::1] threshold,
+    const double[::1] coef,
+    const double[::1] gradient,
+) noexcept nogil:
+    cdef Py_ssize_t k = coef.shape[0], j
+    cdef double violation, total = 0.0
+    for j in range(k):
+        if gram[j, j] <= 0.0:
+            continue
+        if coef[j] > 0.0:
+            violation = fabs(gradient[j] - threshold[j])
+        elif coef[j] < 0.0:
+            violation = fabs(gradient[j] + threshold[j])
+        else:
+            violation = max(fabs(gradient[j]) - threshold[j], 0.0)
+        total += violation * (fabs(coef[j]) + violation / gram[j, j])
+    return total
 
 
 cdef double _gap(

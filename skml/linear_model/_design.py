@@ -5,6 +5,7 @@ sum to one. They answer scalar products only, so that a sparse X is never centre
 """
 
 import numpy as np
+from scipy import sparse
 
 __all__ = ["DenseDesign", "SparseDesign"]
 
@@ -25,42 +26,45 @@ class DenseDesign:
         self.weight = weight
         self.n_samples, self.n_features = Z.shape
 
-    def predict(self, coef, features):
-        """Return the sum of the given columns times coef; coef may have several columns."""
-        return self._columns(features) @ coef
+    def part(self, features):
+        """Return the design of some of the columns."""
+        return DenseDesign(self.Z.T[features].T, self.weight)
+
+    def joined(self, other):
+        """Return the design of the columns of both."""
+        return DenseDesign(np.concatenate([self.Z.T, other.Z.T]).T, self.weight)
+
+    def predict(self, coef):
+        """Return the sum of the columns times coef; coef may have several columns."""
+        return self.Z @ coef
 
     def correlate(self, values):
-        """Return the weighted products of all columns with values (n_samples[, k])."""
+        """Return the weighted products of the columns with values (n_samples[, k])."""
         return self.Z.T @ weighted(values, self.weight)
 
-    def gram(self, rows, columns=None):
-        """Return the weighted products of two sets of columns; of one set by default."""
-        left = self._columns(rows)
-        if columns is not None:
-            return left.T @ weighted(self._columns(columns), self.weight)
-        return self.curvature(rows, self.weight)
+    def gram(self):
+        """Return the weighted products of the columns."""
+        return self.curvature(self.weight)
 
-    def curvature(self, features, weight):
-        """Return the products of columns under other weights; None: 1 / n_samples each."""
-        Z = self._columns(features)
+    def products(self, other):
+        """Return the weighted products with the columns of another design."""
+        return self.Z.T @ weighted(other.Z, self.weight)
+
+    def curvature(self, weight):
+        """Return the products of the columns under other weights; None: 1 / n_samples each."""
         if weight is None:
-            product = Z.T @ Z
+            product = self.Z.T @ self.Z
             product /= self.n_samples
             return product
         if weight.min() >= 0:
             # A product of an array with its own transpose takes half the time.
-            Z = Z * np.sqrt(weight)[:, np.newaxis]
+            Z = (self.Z.T * np.sqrt(weight)).T
             return Z.T @ Z
-        return Z.T @ (Z * weight[:, np.newaxis])
+        return self.Z.T @ (self.Z.T * weight).T
 
-    def total(self, features, weight):
-        """Return the sum of columns under other weights."""
-        return weight @ self._columns(features)
-
-    def _columns(self, features):
-        if len(features) == self.n_features:
-            return self.Z
-        return self.Z.T[features].T
+    def total(self, weight):
+        """Return the sums of the columns under other weights."""
+        return weight @ self.Z
 
 
 class SparseDesign:
@@ -83,48 +87,57 @@ class SparseDesign:
         self.scale = scale
         self.weight = np.full(self.n_samples, 1 / self.n_samples) if weight is None else weight
 
-    def predict(self, coef, features):
-        """Return the sum of the given columns times coef; coef may have several columns."""
-        X, centre, scale = self._part(features)
-        coef = (coef.T / scale).T
-        return X @ coef - centre @ coef
+    def part(self, features):
+        """Return the design of some of the columns."""
+        return SparseDesign(
+            self.X[:, features], self.centre[features], self.scale[features], self.weight
+        )
+
+    def joined(self, other):
+        """Return the design of the columns of both."""
+        return SparseDesign(
+            sparse.hstack([self.X, other.X], format="csc"),
+            np.concatenate([self.centre, other.centre]),
+            np.concatenate([self.scale, other.scale]),
+            self.weight,
+        )
+
+    def predict(self, coef):
+        """Return the sum of the columns times coef; coef may have several columns."""
+        coef = (coef.T / self.scale).T
+        return self.X @ coef - self.centre @ coef
 
     def correlate(self, values):
-        """Return the weighted products of all columns with values (n_samples[, k])."""
+        """Return the weighted products of the columns with values (n_samples[, k])."""
         values = weighted(values, self.weight)
-        products = self.X.T @ values
-        if values.ndim == 1:
-            return (products - self.centre * values.sum()) / self.scale
-        products -= np.outer(self.centre, values.sum(axis=0))
-        return products / self.scale[:, np.newaxis]
+        products = (self.X.T @ values).T
+        products = products - np.multiply.outer(values.sum(axis=0), self.centre)
+        return (products / self.scale).T
 
-    def gram(self, rows, columns=None):
-        """Return the weighted products of two sets of columns; of one set by default."""
-        return self._products(rows, rows if columns is None else columns, self.weight)
+    def gram(self):
+        """Return the weighted products of the columns."""
+        return self._products(self, self.weight)
 
-    def curvature(self, features, weight):
-        """Return the products of columns under other weights."""
-        return self._products(features, features, weight)
+    def products(self, other):
+        """Return the weighted products with the columns of another design."""
+        return self._products(other, self.weight)
 
-    def total(self, features, weight):
-        """Return the sum of columns under other weights."""
-        X, centre, scale = self._part(features)
-        return (X.T @ weight - centre * weight.sum()) / scale
+    def curvature(self, weight):
+        """Return the products of the columns under other weights."""
+        return self._products(self, weight)
 
-    def _products(self, rows, columns, weight):
-        left, left_centre, left_scale = self._part(rows)
-        right, right_centre, right_scale = self._part(columns)
-        products = (left.T @ right.multiply(weight[:, np.newaxis]).tocsc()).toarray()
-        products -= np.outer(left_centre, right.T @ weight)
-        products -= np.outer(left.T @ weight - left_centre * weight.sum(), right_centre)
-        products /= left_scale[:, np.newaxis]
-        products /= right_scale
+    def total(self, weight):
+        """Return the sums of the columns under other weights."""
+        return (self.X.T @ weight - self.centre * weight.sum()) / self.scale
+
+    def _products(self, other, weight):
+        weighted_columns = other.X.multiply(weight[:, np.newaxis]).tocsc()
+        products = (self.X.T @ weighted_columns).toarray()
+        products -= np.outer(self.centre, other.X.T @ weight)
+        products -= np.outer(self.X.T @ weight - self.centre * weight.sum(), other.centre)
+        products /= self.scale[:, np.newaxis]
+        products /= other.scale
         return products
-
-    def _part(self, features):
-        if len(features) == self.n_features:
-            return self.X, self.centre, self.scale
-        return self.X[:, features], self.centre[features], self.scale[features]
 
 
 def weighted(values, weight):

@@ -1,16 +1,14 @@
 """Least squares with one L1 threshold per column, along a path of thresholds."""
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from skml.linear_model._gram_descent import descend, duality_gap
 
 __all__ = ["LeastSquaresPath", "are_collinear", "minimise_quadratic"]
 
 # Up to this many columns the products of all of them are computed at once.
-_ALL_AT_ONCE = 512
-# Linear systems that are solved between two runs of coordinate descent.
-_MOST_STEPS = 30
+_ALL_AT_ONCE = 1024
 
 
 class LeastSquaresPath:
@@ -52,8 +50,8 @@ class LeastSquaresPath:
         everything = d <= min(_ALL_AT_ONCE, design.n_samples)
         self._work = np.arange(d) if everything else np.empty(0, dtype=np.intp)
         self._is_in = np.full(d, everything)
-        self._gram = design.gram(self._work) if everything else np.empty((0, 0))
-        self._gram = np.ascontiguousarray(self._gram)
+        self._columns = design if everything else None
+        self._gram = np.ascontiguousarray(design.gram()) if everything else np.empty((0, 0))
         self.gradient = np.array(self.correlation)
         if coef is not None and self.coef.any():
             if everything:
@@ -127,11 +125,15 @@ class LeastSquaresPath:
             gram = np.zeros((max(size, 2 * k), max(size, 2 * k)))
             gram[:k, :k] = self._gram[:k, :k]
             self._gram = gram
+        entering = self.design.part(features)
         if k:
-            cross = self.design.gram(old, features)
+            cross = self._columns.products(entering)
             self._gram[:k, k:size] = cross
             self._gram[k:size, :k] = cross.T
-        self._gram[k:size, k:size] = self.design.gram(features)
+            self._columns = self._columns.joined(entering)
+        else:
+            self._columns = entering
+        self._gram[k:size, k:size] = entering.gram()
         self._work = np.concatenate([old, features])
         self._is_in[features] = True
 
@@ -153,10 +155,9 @@ class LeastSquaresPath:
 
     def _residual_products(self):
         """Renew the gradient of all columns; return the residual."""
-        support = np.flatnonzero(self.coef)
         residual = self.y
-        if len(support):
-            residual = self.y - self.design.predict(self.coef[support], support)
+        if len(self._work):
+            residual = self.y - self._columns.predict(self.coef[self._work])
         self.gradient = self.design.correlate(residual)
         return residual
 
@@ -199,13 +200,13 @@ def minimise_quadratic(gram, target, threshold, coef, gradient, *, norm, tol, ma
     Returns
     -------
     measure : float
-        Duality gap or decrease of the last sweep.
+        Duality gap, or distance from the conditions of a solution.
     n_iter : int
         Sweeps made.
     """
     if not len(coef):
         return 0.0, 0
-    n_iter, patience = 0, 5
+    n_iter, patience = 0, 5 + np.count_nonzero(coef) // 10
     while True:
         converged, sweeps, measure = descend(
             gram, target, threshold, coef, gradient, norm, tol, max_iter - n_iter, patience
@@ -214,7 +215,7 @@ def minimise_quadratic(gram, target, threshold, coef, gradient, *, norm, tol, ma
         if converged or n_iter >= max_iter:
             return measure, n_iter
         _solve_for_signs(gram[: len(coef), : len(coef)], target, threshold, coef, gradient)
-        patience = min(2 * patience, 80)
+        patience = min(2 * patience, 100)
 
 
 def are_collinear(gram):
@@ -234,8 +235,9 @@ def _solve_for_signs(gram, target, threshold, coef, gradient):
 
     Within one pattern of signs the objective is a convex quadratic, so each step descends.
     """
-    for _ in range(_MOST_STEPS):
-        moving = np.flatnonzero((coef != 0) | ((threshold == 0) & (np.diag(gram) > 0)))
+    moving = np.flatnonzero((coef != 0) | ((threshold == 0) & (gram.diagonal() > 0)))
+    # One factor of a large system costs as much as many sweeps.
+    for _ in range(30 if len(moving) <= 100 else 3):
         if not len(moving):
             return
         old = coef[moving]
@@ -255,20 +257,20 @@ def _solve_for_signs(gram, target, threshold, coef, gradient):
         gradient[:] = target - gram @ coef
         if not len(crossing):
             return
+        moving = moving[(ahead != 0) | (threshold[moving] == 0)]
 
 
 def _descent_step(block, slope):
     """Newton step, of the best length where the block is singular; None if there is none."""
-    largest = np.diag(block).max()
     factor = _factor(block)
     if factor is not None:
-        return cho_solve((factor, True), slope, check_finite=False)
+        return dpotrs(factor, slope, lower=1)[0]
     # Dependent columns: a tiny ridge turns the step towards the direction in which their
     # prediction stays and their price falls, which ends where a coefficient meets zero.
-    factor = _factor(block + 1e-9 * largest * np.eye(len(block)))
+    factor = _factor(block + 1e-9 * block.diagonal().max() * np.eye(len(block)))
     if factor is None:
         return None
-    step = cho_solve((factor, True), slope, check_finite=False)
+    step = dpotrs(factor, slope, lower=1)[0]
     bend = step @ block @ step
     length = (slope @ step) / bend if bend > 0 else np.inf
     return step * length if length < 1e12 else step
@@ -276,9 +278,8 @@ def _descent_step(block, slope):
 
 def _factor(block):
     """Cholesky factor, None if the block is singular or nearly so."""
-    try:
-        factor = cholesky(block, lower=True, check_finite=False)
-    except LinAlgError:
+    factor, info = dpotrf(block.T, lower=1, clean=0)
+    if info != 0:
         return None
-    pivots = np.diag(factor)
+    pivots = factor.diagonal()
     return None if pivots.min() < 1e-7 * pivots.max() else factor

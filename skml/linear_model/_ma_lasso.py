@@ -13,7 +13,7 @@ from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, MALinearModel, warn_n
 from skml.linear_model._ma_training_data import prepare, validated_weight
 from skml.utils._atomic import restores_on_error
 
-__all__ = ["LassoProblem", "MALasso", "validate_training_rows"]
+__all__ = ["LassoProblem", "MALasso", "validate_training_rows", "warn_if_not_unique"]
 
 
 class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
@@ -189,7 +189,7 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
         if self.warm_start and np.shape(getattr(self, "coef_", None)) == data.scale.shape:
             start = self.coef_ * data.scale
         problem = LassoProblem(data, self.fit_intercept, start)
-        problem.warn_if_not_unique(self.alpha)
+        warn_if_not_unique(data, self.alpha)
         self.dual_gap_, self.n_iter_ = problem.solve(self.alpha, self.tol, self.max_iter)
         self.coef_, self.intercept_ = problem.solution()
         self._record_data(data, X, sample_weight, missing_mask)
@@ -263,21 +263,21 @@ class LassoProblem:
         """Return coefficients and intercept in the units of X."""
         return self.data.original_units(self.path.coef, self.y_mean)
 
-    def warn_if_not_unique(self, alpha):
-        """Warn if columns without a penalty depend on each other."""
-        free = np.flatnonzero(alpha * self.data.penalty_weights == 0)
-        if not len(free):
-            return
-        if len(free) <= self.data.design.n_samples and not are_collinear(
-            self.data.design.gram(free)
-        ):
-            return
-        warnings.warn(
-            f"{len(free)} features have no penalty (alpha or beta is 0) and depend on each other "
-            "linearly: their coefficients are not unique. Set beta > 0, or leave some out.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+
+def warn_if_not_unique(data, alpha):
+    """Warn if columns without a penalty depend on each other."""
+    free = np.flatnonzero(alpha * data.penalty_weights == 0)
+    if not len(free):
+        return
+    design = data.design
+    if len(free) <= design.n_samples and not are_collinear(design.part(free).gram()):
+        return
+    warnings.warn(
+        f"{len(free)} features have no penalty (alpha or beta is 0) and depend on each other "
+        "linearly: their coefficients are not unique. Set beta > 0, or leave some out.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
 
 
 def validate_training_rows(estimator, X, y):

@@ -10,7 +10,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
 
 from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, relied_share
-from skml.linear_model._ma_lasso import LassoProblem, MALasso, validate_training_rows
+from skml.linear_model._ma_lasso import (
+    LassoProblem,
+    MALasso,
+    validate_training_rows,
+    warn_if_not_unique,
+)
 from skml.linear_model._ma_lasso_path import (
     ALPHA_GRID_CONSTRAINTS,
     alpha_grid,
@@ -239,7 +244,7 @@ class MALassoCV(MALasso):
         b, a = np.unravel_index(self._best_candidate(), self.alphas_.shape)
         self.alpha_, self.beta_ = float(self.alphas_[b, a]), float(self.betas_[b])
         problem = problems[b]
-        problem.warn_if_not_unique(self.alpha_)
+        warn_if_not_unique(problem.data, self.alpha_)
         self.dual_gap_, self.n_iter_ = problem.solve(self.alpha_, self.tol, self.max_iter)
         self.coef_, self.intercept_ = problem.solution()
         self._record_data(problem.data, X, sample_weight, mask)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_X_y
 
 from skml.linear_model._least_squares import LeastSquaresPath
 from skml.linear_model._ma_base import LINEAR_CONSTRAINTS
-from skml.linear_model._ma_lasso import LassoProblem
+from skml.linear_model._ma_lasso import LassoProblem, warn_if_not_unique
 from skml.linear_model._ma_training_data import prepare, validated_weight
 
 __all__ = ["ALPHA_GRID_CONSTRAINTS", "alpha_grid", "ma_lasso_path", "path_of"]
@@ -148,7 +148,7 @@ def ma_lasso_path(
 
 def path_of(problem, alphas, tol, max_iter):
     """Solve a LassoProblem for the alphas in their order."""
-    problem.warn_if_not_unique(min(alphas))
+    warn_if_not_unique(problem.data, min(alphas))
     coefs = np.empty((len(problem.data.scale), len(alphas)), order="F")
     gaps = np.empty(len(alphas))
     for k, alpha in enumerate(alphas):

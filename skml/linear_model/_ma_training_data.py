@@ -7,13 +7,13 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from skml.linear_model._design import DenseDesign, SparseDesign
+from skml.linear_model._standardise import observed_moments, standardised_columns
 from skml.utils._missing import (
     ColumnImputer,
     check_missing_mask,
     effective_mask,
     fit_imputer,
     impute,
-    missing_rate,
 )
 
 __all__ = ["TrainingData", "impute_rows", "missing_cells_of", "prepare", "validated_weight"]
@@ -63,7 +63,10 @@ def prepare(X, y, *, sample_weight, missing_mask, imputer, beta, fit_intercept):
     is centred does not matter to the solution, because the intercept is free; without an
     intercept nothing is centred.
     """
-    mask = missing_cells_of(X, missing_mask)
+    # NaN are found on the way through a dense X; a mask is made only if one is given.
+    mask = None
+    if missing_mask is not None or sparse.issparse(X):
+        mask = missing_cells_of(X, missing_mask)
     if sample_weight is not None and not np.all(sample_weight > 0):
         # A row of weight 0 must not even decide what a column without observed values is.
         kept = np.flatnonzero(sample_weight > 0)
@@ -142,41 +145,43 @@ def impute_rows(imputer, X):
 
 
 def _standardise_dense(X, y, mask, sample_weight, weight, imputer, fit_intercept):
-    rate = missing_rate(mask, X.shape[1], sample_weight)
-    fitted = fit_imputer(imputer, X, mask, sample_weight, y)
-    filled = impute(fitted, X)
-    observed_mean = _means_of_observed(X, mask, sample_weight, fitted)
-    Z = np.empty(X.shape, order="F")
-    np.subtract(filled, observed_mean, out=Z)
-    if mask is None:
-        variance = _weighted_squares(Z, weight)
+    n_samples, n_features = X.shape
+    hidden = None if mask is None else mask.view(np.uint8)
+    total = n_samples if sample_weight is None else sample_weight.sum()
+    mean, variance, missing = observed_moments(X, hidden, sample_weight)
+    rate = _exact_rate(missing / total)
+    scale = _scale_of(variance, mean)
+    if imputer in ("mean", "zero"):
+        fitted = _column_imputer(imputer, mean)
     else:
-        variance = _weighted_squares(np.where(mask, 0.0, Z), weight)
-        np.divide(variance, 1 - rate, out=variance, where=rate < 1)
-    scale = _scale_of(variance, observed_mean)
+        cells = np.isnan(X) if mask is None else mask
+        fitted = fit_imputer(imputer, X, cells if cells.any() else None, sample_weight, y)
+    if isinstance(fitted, ColumnImputer):
+        fill = fitted.statistics_
+    else:
+        X, fill = impute(fitted, X), np.zeros(n_features)
     if not fit_intercept:
-        Z += observed_mean
-        centre = np.zeros_like(scale)
+        centre = np.zeros(n_features)
+    elif mask is None and isinstance(fitted, ColumnImputer):
+        centre = mean + rate * (fill - mean)
     else:
-        # Imputed values need not average to the observed mean.
-        shift = Z.mean(axis=0) if weight is None else weight @ Z
-        Z -= shift
-        centre = observed_mean + shift
-    Z /= scale
+        # Values under the mask need not average to the observed mean.
+        stored, _, empty = observed_moments(X, None, sample_weight)
+        centre = stored + empty / total * (fill - stored)
+    Z = standardised_columns(X, fill, centre, scale)
     return DenseDesign(Z, weight), rate, centre, scale, fitted
 
 
-def _means_of_observed(X, mask, sample_weight, fitted):
-    if isinstance(fitted, ColumnImputer) and fitted.strategy == "mean":
-        return fitted.statistics_
-    means = ColumnImputer("mean").fit(X, sample_weight=sample_weight, missing_mask=mask)
-    return means.statistics_
+def _column_imputer(strategy, mean):
+    fitted = ColumnImputer(strategy)
+    fitted.n_features_in_ = len(mean)
+    fitted.statistics_ = mean if strategy == "mean" else np.zeros(len(mean))
+    return fitted
 
 
-def _weighted_squares(Z, weight):
-    if weight is None:
-        return np.einsum("ij,ij->j", Z, Z) / len(Z)
-    return np.einsum("i,ij,ij->j", weight, Z, Z)
+def _exact_rate(rate):
+    """Rates in which rounding does not pass for an observed cell."""
+    return np.where(rate > 1 - 1e-12, 1.0, rate)
 
 
 def _scale_of(variance, mean):
@@ -200,8 +205,7 @@ def _standardise_sparse(X, y, mask, sample_weight, weight, imputer, fit_intercep
     hidden = np.zeros(X.nnz, dtype=bool)
     if mask is not None:
         mask = sparse.csc_array(mask)
-        rate = mask.T.astype(np.float64) @ p
-        rate[np.diff(mask.indptr) == n_samples] = 1.0
+        rate = _exact_rate(mask.T.astype(np.float64) @ p)
         hidden = _marked(mask, X)
     column = _column_of_stored(X)
     row_weight = np.where(hidden, 0.0, p[X.indices])
@@ -213,9 +217,7 @@ def _standardise_sparse(X, y, mask, sample_weight, weight, imputer, fit_intercep
     # Zeros that are not stored lie at a distance of the mean.
     zeros = np.clip(np.where(rate < 1, observed - stored, 0.0), 0.0, None)
     scale = _scale_of((deviation + zeros * mean**2) / observed, mean)
-    fitted = ColumnImputer(imputer)
-    fitted.n_features_in_ = n_features
-    fitted.statistics_ = mean if imputer == "mean" else np.zeros(n_features)
+    fitted = _column_imputer(imputer, mean)
     filled = impute_rows(fitted, X)
     centre = filled.T @ p if fit_intercept else np.zeros(n_features)
     return SparseDesign(filled, centre, scale, weight), rate, centre, scale, fitted
