@@ -30,8 +30,8 @@ def descend(
         x and c - Gx; both are changed in place.
     norm : float
         <y, y> if the quadratic is a sum of squares 1/2 <y - Zx, y - Zx>; the duality gap is then
-        the measure of convergence. Negative: the distance from the conditions of a solution is,
-        each violation counted with the coefficient and the step that would end it.
+        the measure of convergence. Negative: the violation of the conditions of a solution is,
+        with -norm for the size of the objective.
     tol : float
         Bound on the measure.
     max_sweeps : int
@@ -48,7 +48,7 @@ def descend(
     sweeps : int
         Sweeps made.
     measure : float
-        Duality gap, or distance from the conditions of a solution.
+        Duality gap, or violation of the conditions of a solution.
     """
     cdef int sweep = 0
     cdef bint converged = False, flipped
@@ -63,7 +63,7 @@ def descend(
             if norm >= 0:
                 measure = _gap(gram, target, threshold, coef, gradient, norm)
             else:
-                measure = _violation(gram, threshold, coef, gradient)
+                measure = _violation(gram, threshold, coef, gradient, -norm)
             converged = measure <= tol
             if sweep >= patience and not flipped:
                 break
@@ -114,20 +114,20 @@ cdef double _violation(
     const double[::1] threshold,
     const double[::1] coef,
     const double[::1] gradient,
+    double size,
 ) noexcept nogil:
+    """Lack of complementarity, and the excess of the gradient in parts of its bound."""
     cdef Py_ssize_t k = coef.shape[0], j
-    cdef double violation, total = 0.0
+    cdef double slack = 0.0, ratio = 1.0
     for j in range(k):
         if gram[j, j] <= 0.0:
             continue
-        if coef[j] > 0.0:
-            violation = fabs(gradient[j] - threshold[j])
-        elif coef[j] < 0.0:
-            violation = fabs(gradient[j] + threshold[j])
-        else:
-            violation = max(fabs(gradient[j]) - threshold[j], 0.0)
-        total += violation * (fabs(coef[j]) + violation / gram[j, j])
-    return total
+        slack += fabs(threshold[j] * fabs(coef[j]) - gradient[j] * coef[j])
+        if threshold[j] == 0.0:
+            slack += gradient[j] * gradient[j] / gram[j, j]
+        elif fabs(gradient[j]) > ratio * threshold[j]:
+            ratio = fabs(gradient[j]) / threshold[j]
+    return slack + (ratio - 1.0) * size
 
 
 cdef double _gap(

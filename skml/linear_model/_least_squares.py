@@ -200,7 +200,7 @@ def minimise_quadratic(gram, target, threshold, coef, gradient, *, norm, tol, ma
     Returns
     -------
     measure : float
-        Duality gap, or distance from the conditions of a solution.
+        Duality gap, or violation of the conditions of a solution.
     n_iter : int
         Sweeps made.
     """

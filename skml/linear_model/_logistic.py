@@ -134,8 +134,8 @@ class LogisticProblem:
             price,
             new,
             left,
-            norm=-1.0,
-            tol=1e-2 * max(gap, 1e-15),
+            norm=-self.null_loss,
+            tol=1e-2 * max(gap, 1e-13),
             max_iter=1000,
         )
         change = (new - start).reshape(len(classes), -1).T
@@ -206,9 +206,7 @@ class _State:
             scores = problem.design.predict(self.coef) + self.intercept
         if problem.fit_intercept and start is None:
             shares = problem.weight @ problem.Y
-            self.intercept = (
-                np.log(shares) - np.log1p(-shares) if n_scores == 1 else np.log(shares)
-            )
+            self.intercept = np.log(shares) - np.log1p(-shares) if n_scores == 1 else np.log(shares)
             scores = scores + self.intercept
         self._set_scores(scores)
         self._fit_intercepts()

@@ -272,8 +272,7 @@ class MALassoCV(MALasso):
         )
         shape = (len(self.betas_), len(splits), self.alphas_.shape[1])
         self.score_path_, self.reliance_path_ = (
-            np.array(values).reshape(shape).swapaxes(1, 2)
-            for values in zip(*results, strict=True)
+            np.array(values).reshape(shape).swapaxes(1, 2) for values in zip(*results, strict=True)
         )
 
     def _measure_path(self, X, y, sample_weight, mask, b, train, test):

@@ -118,8 +118,8 @@ def ma_lasso_path(
     >>> alphas
     array([2. , 0.5])
     >>> coefs.round(2)
-    array([[0.6, 0.9],
-           [0. , 0. ]])
+    array([[0.55, 0.89],
+           [0.  , 0.  ]])
     """
     X, y = check_X_y(
         X,

@@ -130,7 +130,7 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
     >>> import numpy as np
     >>> from skml.linear_model import MALogisticRegression
     >>> X = np.array([[0.0, 0.0], [1.0, np.nan], [2.0, 2.0], [3.0, np.nan], [4.0, 4.0]])
-    >>> model = MALogisticRegression(alpha=0.1).fit(X, [0, 0, 1, 0, 1])
+    >>> model = MALogisticRegression(alpha=0.1).fit(X, [0, 0, 1, 1, 1])
     >>> bool(model.coef_[0, 0] > 0), float(model.coef_[0, 1])
     (True, 0.0)
     >>> model.missingness_reliance_

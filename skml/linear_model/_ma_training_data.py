@@ -107,7 +107,8 @@ def missing_cells_of(X, missing_mask=None):
     nan = np.isnan(X.data)
     mask = None
     if nan.any():
-        mask = sparse.csc_array((nan, X.indices, X.indptr), shape=X.shape)
+        # A copy: the zeros of the mask are taken out, those of X are not.
+        mask = sparse.csc_array((nan, X.indices, X.indptr), shape=X.shape, copy=True)
     if missing_mask is not None:
         if sparse.issparse(missing_mask):
             if missing_mask.shape != X.shape:
