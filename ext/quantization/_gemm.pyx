@@ -6,6 +6,7 @@ check nothing but what keeps memory safe, and run without the GIL.
 import numpy as np
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
 from scipy.linalg.cython_blas cimport sgemm
 
 cdef extern from "gemm.h":
@@ -61,6 +62,19 @@ cdef extern from "gemm.h":
     int level_gradient(const packed_weight *weight, const float *dy, const float *x,
                        int64_t n_columns, float *d_levels, int n_threads, sgemm_function) nogil
     int dequantize_rows(const packed_weight *weight, int isa, int n_threads, float *out) nogil
+
+cdef extern from "integer.h":
+    int multiply_integer(const product *problem, int act_bits, int64_t act_group, int isa,
+                         int n_threads) nogil
+
+cdef extern from "grouped.h":
+    ctypedef struct grouped_problem:
+        product product
+        int isa
+        int act_bits
+        int64_t act_group
+
+    int multiply_grouped(const grouped_problem *problems, int64_t n, int n_threads) nogil
 
 cdef extern from *:
     """
@@ -214,24 +228,9 @@ cdef class PackedMatrix:
                str isa, int n_threads, bint dense):
         """Write X W^T + bias to ``out``; rows of X are contiguous."""
         cdef product p
-        cdef int status, used = isa_for(ISAS[isa], &self.weight)
-        if not isa_supported(used):
-            raise RuntimeError(f"this machine does not run {isa}")
-        if X.shape[1] != self.weight.n_inputs or out.shape[0] != X.shape[0] or (
-                out.shape[1] != self.weight.n_rows
-                or (bias is not None and bias.shape[0] != self.weight.n_rows)):
-            raise ValueError("the arrays do not fit the weight")
-        if X.shape[0] == 0 or self.weight.n_rows == 0:
+        cdef int status, used = self.usable(isa)
+        if not self.describe(&p, X, out, bias):
             return
-        if X.shape[1] > 1 and X.strides[1] != sizeof(float) or X.strides[0] % sizeof(float):
-            raise ValueError("rows of X must be contiguous")
-        p.weight = &self.weight
-        p.x = &X[0, 0]
-        p.x_stride = max(X.strides[0] // <int64_t> sizeof(float), X.shape[1])
-        p.n_columns = X.shape[0]
-        p.bias = &bias[0] if bias is not None else NULL
-        p.y = &out[0, 0]
-        p.y_stride = self.weight.n_rows
         n_threads = max(n_threads, 1)
         with nogil:
             if dense:
@@ -240,6 +239,54 @@ cdef class PackedMatrix:
                 status = multiply(&p, used, n_threads)
         if status:
             raise MemoryError("no memory for the scratch of a product")
+
+    def integer_matmul(self, const float[:, :] X, float[:, ::1] out, const float[::1] bias,
+                       int act_bits, int64_t act_group, str isa, int n_threads):
+        """As matmul, with the inputs rounded to ``act_bits`` bits per row or group of it."""
+        cdef product p
+        cdef int status
+        if not isa_supported(ISAS[isa]):
+            raise RuntimeError(f"this machine does not run {isa}")
+        self.check_rounding(act_bits, act_group)
+        if not self.describe(&p, X, out, bias):
+            return
+        cdef int used = ISAS[isa]
+        n_threads = max(n_threads, 1)
+        with nogil:
+            status = multiply_integer(&p, act_bits, act_group, used, n_threads)
+        if status:
+            raise MemoryError("no memory for the scratch of a product")
+
+    cdef int usable(self, str isa) except -1:
+        cdef int used = isa_for(ISAS[isa], &self.weight)
+        if not isa_supported(used):
+            raise RuntimeError(f"this machine does not run {isa}")
+        return used
+
+    cdef int check_rounding(self, int act_bits, int64_t act_group) except -1:
+        if self.weight.format != FORMAT_UNIFORM or not 2 <= act_bits <= 8 or act_group == 0:
+            raise ValueError("rounded inputs need a uniform weight, 2 to 8 bits and a group")
+        return 0
+
+    cdef bint describe(self, product *p, const float[:, :] X, float[:, ::1] out,
+                       const float[::1] bias) except *:
+        """Fill in a product; False if there is nothing to compute."""
+        if X.shape[1] != self.weight.n_inputs or out.shape[0] != X.shape[0] or (
+                out.shape[1] != self.weight.n_rows
+                or (bias is not None and bias.shape[0] != self.weight.n_rows)):
+            raise ValueError("the arrays do not fit the weight")
+        p.weight = &self.weight
+        p.n_columns = X.shape[0]
+        if X.shape[0] == 0 or self.weight.n_rows == 0:
+            return False
+        if X.shape[1] > 1 and X.strides[1] != sizeof(float) or X.strides[0] % sizeof(float):
+            raise ValueError("rows of X must be contiguous")
+        p.x = &X[0, 0]
+        p.x_stride = max(X.strides[0] // <int64_t> sizeof(float), X.shape[1])
+        p.bias = &bias[0] if bias is not None else NULL
+        p.y = &out[0, 0]
+        p.y_stride = self.weight.n_rows
+        return True
 
     def dequantize(self, str isa, int n_threads):
         """The codes' part of the weight in float32, without outliers."""
@@ -287,3 +334,40 @@ cdef class PackedMatrix:
         if status:
             raise MemoryError("no memory for the scratch of a gradient")
         return gradient
+
+
+def grouped_matmul(const float[:, :] X, list matrices, list rounding, const int64_t[::1] offsets,
+                   float[:, ::1] out, str isa, int n_threads):
+    """Write ``X[offsets[i]:offsets[i + 1]] W_i^T`` to the same rows of ``out``.
+
+    ``rounding`` holds ``(act_bits, act_group)`` for each matrix, with 0 bits for none.
+    """
+    cdef int64_t i, first, last, n = len(matrices)
+    cdef int status
+    cdef PackedMatrix matrix
+    cdef grouped_problem *problem
+    if offsets.shape[0] != n + 1 or len(rounding) != n or not isa_supported(ISAS[isa]):
+        raise ValueError("one more offset than matrices is needed")
+    cdef grouped_problem *problems = <grouped_problem *> calloc(max(n, 1), sizeof(grouped_problem))
+    if problems == NULL:
+        raise MemoryError("no memory for the list of problems")
+    try:
+        for i in range(n):
+            matrix, problem = matrices[i], &problems[i]
+            first, last = offsets[i], offsets[i + 1]
+            if not 0 <= first <= last <= X.shape[0]:
+                raise ValueError("offsets must ascend within the rows of X")
+            problem.act_bits, problem.act_group = rounding[i]
+            if problem.act_bits:
+                matrix.check_rounding(problem.act_bits, problem.act_group)
+                problem.isa = ISAS[isa]
+            else:
+                problem.isa = isa_for(ISAS[isa], &matrix.weight)
+            matrix.describe(&problem.product, X[first:last], out[first:last], None)
+        n_threads = max(n_threads, 1)
+        with nogil:
+            status = multiply_grouped(problems, n, n_threads)
+    finally:
+        free(problems)
+    if status:
+        raise MemoryError("no memory for the scratch of the products")

@@ -27,9 +27,11 @@ int dequantize_rows(const packed_weight *w, int isa, int n_threads, float *out) 
     return 0;
 }
 
-void add_outliers_and_bias(const product *problem, int64_t first_row, int64_t last_row) {
+void add_outliers_and_bias(const product *problem, int64_t first_row, int64_t last_row,
+                           int64_t first_column, int64_t last_column) {
     const packed_weight *w = problem->weight;
-    for (int64_t c = 0; c < problem->n_columns; c++) {
+    if (w->outlier_start == NULL && problem->bias == NULL) return;
+    for (int64_t c = first_column; c < last_column; c++) {
         const float *x = problem->x + c * problem->x_stride;
         float *y = problem->y + c * problem->y_stride;
         for (int64_t i = first_row; i < last_row; i++) {
@@ -62,7 +64,7 @@ static void multiply_panel(const product *problem, decode_kernel decode, int64_t
               &y_stride);
         beta = 1.0f;
     }
-    add_outliers_and_bias(problem, row0, row0 + n_rows);
+    add_outliers_and_bias(problem, row0, row0 + n_rows, 0, n_columns);
 }
 
 int multiply_dense(const product *problem, int isa, int n_threads, sgemm_function sgemm) {

@@ -1,5 +1,6 @@
 /* Which kernels this machine runs, asked once at run time; a weight's kernel from the tables. */
 #include "gemm.h"
+#include "integer.h"
 
 int isa_supported(int isa) {
 #ifdef HAVE_X86
@@ -35,6 +36,17 @@ decode_kernel decode_kernel_for(int isa, const packed_weight *weight) {
     if (isa == ISA_AVX2) return avx2_decoders[format][bits];
 #endif
     return scalar_decoders[format][bits];
+}
+
+integer_kernel integer_kernel_for(int isa, const packed_weight *weight, int strided,
+                                  int n_columns) {
+    const int bits = weight->bits - 1, columns = n_columns - 1;
+#ifdef HAVE_X86
+    if (isa == ISA_AVX512 && __builtin_cpu_supports("avx512vnni"))
+        return avx512_integer[strided][bits][columns];
+    if (isa != ISA_SCALAR) return avx2_integer[strided][bits][columns];
+#endif
+    return scalar_integer[strided][bits][columns];
 }
 
 /* Rows of X from which decoding panels for BLAS is faster (measured). */

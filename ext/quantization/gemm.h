@@ -101,7 +101,8 @@ int multiply(const product *problem, int isa, int n_threads);
 
 /* decode.c; 0 on success, -1 when memory runs out. */
 int multiply_dense(const product *problem, int isa, int n_threads, sgemm_function sgemm);
-void add_outliers_and_bias(const product *problem, int64_t first_row, int64_t last_row);
+void add_outliers_and_bias(const product *problem, int64_t first_row, int64_t last_row,
+                           int64_t first_column, int64_t last_column);
 int dequantize_rows(const packed_weight *weight, int isa, int n_threads, float *out);
 
 /* backward.c; dense row-major arrays; 0 on success, -1 when memory runs out. */

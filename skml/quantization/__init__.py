@@ -8,6 +8,8 @@ from skml.quantization._quantized_estimator import QuantizedEstimator
 from skml.quantization._rtn import RTNQuantizer
 from skml.quantization._weights import LUTWeight, UniformWeight
 from skml.quantization.kernels import (
+    grouped_matmul,
+    int8_matmul,
     kernel_info,
     lut_matmul,
     pack_codes,
@@ -26,6 +28,8 @@ __all__ = [
     "QuantizedEstimator",
     "RTNQuantizer",
     "UniformWeight",
+    "grouped_matmul",
+    "int8_matmul",
     "kernel_info",
     "lut_matmul",
     "pack_codes",

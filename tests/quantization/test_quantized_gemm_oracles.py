@@ -1,5 +1,7 @@
 """Facts that the packed layout and the matrix products must satisfy."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from skml.quantization import (
     LUTLinear,
     LUTWeight,
     UniformWeight,
+    grouped_matmul,
+    int8_matmul,
     lut_matmul,
     pack_codes,
     uniform_matmul,
@@ -197,6 +201,79 @@ def test_oracle_07_half_precision_codebook_is_used_as_rounded():
         Y = lut_matmul(X, full, backend=backend)
         np.testing.assert_array_equal(Y, full.dequantize().T[:3])
     assert isinstance(uniform_weight(1, 1, 1), UniformWeight)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("bits", WIDTHS)
+def test_oracle_08_int8_equals_exact_integer_arithmetic(bits, backend):
+    """Bit for bit where scales are powers of two and zeros whole: nothing is ever rounded."""
+    rng = np.random.default_rng(bits)
+    for act_bits, act_group, group, n, n_samples in itertools.product(
+        (8, 4), (-1, 128, 48), (None, 32, 128, 100), (1, 130, 700), (1, 3, 6)
+    ):
+        m, largest = 6, 2 ** (act_bits - 1) - 1
+        n_groups = 1 if group is None else -(-n // group)
+        codes = rng.integers(0, 2**bits, (m, n))
+        scale = 2.0 ** rng.integers(-2, 3, (m, n_groups))
+        zero = rng.integers(-3, 2**bits + 3, (m, n_groups))
+        weight = UniformWeight.from_codes(
+            codes, bits, scale.astype(np.float32), zero.astype(np.float32), group_size=group
+        )
+        X = rng.integers(-largest, largest + 1, (n_samples, n))
+        X[:, ::16] = largest  # every group has it, so all scales are 1
+        spread = np.arange(n) // (group or n)
+        expected = X @ (scale[:, spread] * (codes - zero[:, spread])).T
+        settings = {"act_bits": act_bits, "act_group": act_group, "backend": backend}
+        X = X.astype(np.float32)
+        np.testing.assert_array_equal(int8_matmul(X, weight, **settings), expected)
+        np.testing.assert_array_equal(int8_matmul(X / 4, weight, **settings), expected / 4)
+
+
+@pytest.mark.parametrize("backend", COMPILED)
+@pytest.mark.parametrize("bits", WIDTHS)
+def test_oracle_08_int8_equals_integer_sums_then_scaled(bits, backend):
+    """Any scales and real zeros, against int64 sums in numpy."""
+    for act_bits, act_group, group, n in itertools.product(
+        (8, 4), (-1, 128), (None, 32, 128, 75), (33, 5000)
+    ):
+        weight = uniform_weight(7, n, bits, group, outliers=0.02)
+        for kind in ("gaussian", "shifted"):
+            X = inputs(5, n, kind)
+            settings = {"act_bits": act_bits, "act_group": act_group}
+            Y = int8_matmul(X, weight, backend=backend, **settings)
+            expected = int8_matmul(X, weight, backend="numpy", **settings)
+            assert relative_error(Y, expected) < 2e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_oracle_09_grouped_equals_the_loop_over_problems(backend):
+    m, n = 70, 300
+    weights = [
+        lut_weight(m, n, 4, outliers=0.01),
+        uniform_weight(m, n, 2, 32, seed=1),
+        uniform_weight(m, n, 8, seed=2, act_bits=8),
+        lut_weight(m, n, 3, seed=3),
+        uniform_weight(m, n, 4, 128, seed=4, act_bits=4, act_group=128, outliers=0.01),
+        uniform_weight(m, n, 5, 50, seed=5),
+        lut_weight(m, n, 8, seed=6),
+    ]
+    counts = [3, 0, 17, 1, 40, 0, 5]
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    X = inputs(offsets[-1], n)
+    Y = grouped_matmul(X, weights, offsets, backend=backend)
+    for weight, first, last in zip(weights, offsets[:-1], offsets[1:], strict=True):
+        part = X[first:last]
+        if isinstance(weight, LUTWeight):
+            expected = lut_matmul(part, weight, backend=backend)
+        elif weight.act_bits is None:
+            expected = uniform_matmul(part, weight, backend=backend)
+        else:
+            settings = {"act_bits": weight.act_bits, "act_group": weight.act_group}
+            expected = int8_matmul(part, weight, backend=backend, **settings)
+        assert relative_error(Y[first:last], expected) < 3e-6
+    for threads in (1, 2, 3, 2):
+        again = grouped_matmul(X, weights, offsets, n_threads=threads, backend=backend)
+        np.testing.assert_array_equal(again, Y)
 
 
 @pytest.mark.parametrize("bits", WIDTHS)

@@ -53,7 +53,7 @@ def lut_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="auto"
     array([[ 9.],
            [13.]], dtype=float32)
     """
-    _check_type(weight, LUTWeight, "lut_matmul")
+    check_type(weight, LUTWeight, "lut_matmul")
     return _matmul(X, weight, bias, out, n_threads, backend)
 
 
@@ -103,7 +103,7 @@ def uniform_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="a
     array([[-0.5],
            [ 0.5]], dtype=float32)
     """
-    _check_type(weight, UniformWeight, "uniform_matmul")
+    check_type(weight, UniformWeight, "uniform_matmul")
     return _matmul(X, weight, bias, out, n_threads, backend)
 
 
@@ -131,7 +131,8 @@ def multiply_into(X, matrix, bias, target, n_threads, isa):
         matrix.matmul(X, target, bias, isa, n_threads, False)
 
 
-def _check_type(weight, expected, caller):
+def check_type(weight, expected, caller):
+    """Raise unless the weight has the format that a function takes."""
     if not isinstance(weight, expected):
         raise ValueError(
             f"weight of {caller} must be a {expected.__name__}, got {type(weight).__name__}."

@@ -1,0 +1,139 @@
+"""Products whose inputs are rounded to integers as well."""
+
+import itertools
+
+import numpy as np
+
+from skml.quantization._weights import UniformWeight, check_act_group
+from skml.quantization.kernels._arguments import check_bias, check_inputs, finish, prepare_output
+from skml.quantization.kernels._backend import resolve_backend, resolve_threads
+from skml.quantization.kernels._matmul import check_type
+
+
+def int8_matmul(
+    X,
+    weight,
+    bias=None,
+    out=None,
+    *,
+    act_bits=8,
+    act_group=-1,
+    n_threads=None,
+    backend="auto",
+):
+    """Multiply inputs, rounded to integers per row, with a weight on evenly spaced levels.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_inputs)
+        Inputs; float64 is returned as float64. A torch tensor on the CPU shares its memory.
+    weight : UniformWeight
+        Packed codes of 1 to 8 bits, scale and zero of each group, of any size.
+    bias : array-like of shape (n_rows,) or None
+        Added to each row of the result.
+    out : ndarray of float32, shape (n_samples, n_rows), or None
+        C-ordered array for the result.
+    act_bits : {8, 4}
+        Bits of the rounded inputs, whose values lie within +-127 or +-7.
+    act_group : int
+        Inputs of a row that share a scale, a multiple of 16; -1 is the whole row.
+    n_threads : int or None
+        Threads; None takes what OpenMP is set to.
+    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
+        Kernels to use; "auto" takes the fastest that the machine runs.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_rows)
+        The product.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or an argument has no meaning.
+    RuntimeError
+        If the machine does not run the backend.
+
+    Notes
+    -----
+    For sample t, row i and a group g of inputs that share all scales,
+
+    .. math::
+
+        Y_{ti} = b_i + \\sum_g s_{tg} a_{ig}
+                 \\Big(\\sum_{j \\in g} Q_{ij} \\hat x_{tj} - z_{ig} \\sum_{j \\in g} \\hat x_{tj}\\Big),
+        \\qquad \\hat x_{tj} = \\mathrm{round}(x_{tj} / s_{tg}), \\quad
+        s_{tg} = \\max_{j \\in g} |x_{tj}| / (2^{\\mathrm{act\\_bits} - 1} - 1).
+
+    Sums of integers are exact; the whole part of ``z`` is subtracted within them. Outliers of the
+    weight are multiplied with the inputs as they came.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skml.quantization import UniformWeight, int8_matmul
+    >>> weight = UniformWeight.from_codes([[0, 3, 1]], 2, np.float32([[0.5]]), np.float32([[1]]))
+    >>> int8_matmul(np.float32([[127, 10, 1.4]]), weight)
+    array([[-53.5]], dtype=float32)
+    """
+    check_type(weight, UniformWeight, "int8_matmul")
+    if act_bits not in (4, 8):
+        raise ValueError(f"act_bits must be 8 or 4, got {act_bits!r}.")
+    check_act_group(act_group)
+    backend, n_threads = resolve_backend(backend), resolve_threads(n_threads)
+    m, n = weight.shape
+    X, result_type = check_inputs(X, n)
+    bias = check_bias(bias, m)
+    target = prepare_output(out, X, m)
+    if backend == "numpy":
+        target[...] = integer_product(X, weight, act_bits, act_group)
+        if bias is not None:
+            target += bias
+    else:
+        matrix = weight.packed_matrix
+        matrix.integer_matmul(X, target, bias, act_bits, act_group, backend, n_threads)
+    return finish(target, out, result_type)
+
+
+def integer_product(X, weight, act_bits, act_group):
+    """The product in numpy: integer sums in int64, scaled in float64."""
+    m, n = weight.shape
+    act_group = n if act_group == -1 else act_group
+    group = weight.group_size or n
+    rounded, scales = round_inputs(X, act_bits, act_group)
+    codes, total = weight.unpack().astype(np.int64), np.zeros((len(X), m))
+    bounds = sorted({*range(0, n, act_group), *range(0, n, group), n})
+    for first, last in itertools.pairwise(bounds):
+        part, g = rounded[:, first:last], first // group
+        scale, zero = (
+            a[:, g].astype(np.float32).astype(float) for a in (weight.scale, weight.zero)
+        )
+        dots = part @ codes[:, first:last].T - part.sum(axis=1, keepdims=True) * zero
+        total += scales[:, first // act_group, np.newaxis].astype(float) * scale * dots
+    if weight.outliers is not None:
+        total += X @ weight.outliers.T.astype(np.float32)
+    return total
+
+
+def round_inputs(X, act_bits, act_group):
+    """Symmetric rounding of float32 inputs, per row and group of inputs.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n_samples, n_inputs)
+    act_bits : int
+    act_group : int
+
+    Returns
+    -------
+    tuple of (ndarray of int64 (n_samples, n_inputs), ndarray of float32 (n_samples, n_groups))
+        Rounded inputs and scales; a scale is NaN where the group is not finite.
+    """
+    largest = np.float32(2 ** (act_bits - 1) - 1)
+    starts = np.arange(0, X.shape[1], act_group)
+    bound = np.maximum.reduceat(np.abs(X), starts, axis=1)
+    scales = np.maximum(bound / largest, np.finfo(np.float32).tiny)
+    scales[~np.isfinite(bound)] = np.nan
+    spread = np.repeat(scales, act_group, axis=1)[:, : X.shape[1]]
+    steps = np.clip(np.rint(X / spread), -largest, largest)
+    return np.where(np.isnan(spread), 0, steps).astype(np.int64), scales
