@@ -61,8 +61,9 @@ def int8_matmul(
     .. math::
 
         Y_{ti} = b_i + \\sum_g s_{tg} a_{ig}
-                 \\Big(\\sum_{j \\in g} Q_{ij} \\hat x_{tj} - z_{ig} \\sum_{j \\in g} \\hat x_{tj}\\Big),
-        \\qquad \\hat x_{tj} = \\mathrm{round}(x_{tj} / s_{tg}), \\quad
+                 \\Big(\\sum_{j \\in g} Q_{ij} \\hat x_{tj}
+                      - z_{ig} \\sum_{j \\in g} \\hat x_{tj}\\Big), \\qquad
+        \\hat x_{tj} = \\mathrm{round}(x_{tj} / s_{tg}), \\quad
         s_{tg} = \\max_{j \\in g} |x_{tj}| / (2^{\\mathrm{act\\_bits} - 1} - 1).
 
     Sums of integers are exact; the whole part of ``z`` is subtracted within them. Outliers of the
