@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     {
+        "causal",
         "datasets",
         "ensemble",
         "inspection",

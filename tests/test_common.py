@@ -27,9 +27,15 @@ from skml.utils.estimator_checks import (
 CHECK_PARAMS = {
     "MARandomForestClassifier": {"n_estimators": 5},
     "MARandomForestRegressor": {"n_estimators": 5},
+    "CATEBounder": {"max_iter": 10, "max_epochs": 3, "hidden_layer_sizes": (8,)},
+    # "MARandomForestClassifier": {"n_estimators": 5},
 }
 
 EXPECTED_FAILED_CHECKS = {
+    "CATEBounder": {
+        "check_sample_weight_equivalence_on_dense_data": "networks see repeated rows in other "
+        "batches than weighted ones",
+    },
     # "SomeEstimator": {"check_of_scikit_learn": "why the method cannot pass it"},
     "MARandomForestClassifier": {
         "check_sample_weight_equivalence_on_dense_data": "a bootstrap draws rows at random: a "
