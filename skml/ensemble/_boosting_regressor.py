@@ -1,0 +1,388 @@
+"""Gradient boosting regressor that learns to avoid missing values."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.metrics import r2_score
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from skml.ensemble._boosting_base import BOOSTING_CONSTRAINTS, BaseMAGradientBoosting
+from skml.ensemble._boosting_losses import LOSSES
+
+__all__ = ["MAGradientBoostingRegressor"]
+
+
+class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
+    r"""Gradient boosting regressor that learns to avoid reading missing values.
+
+    It grows stages of trees on the gradient of the loss, like scikit-learn's
+    ``GradientBoostingRegressor`` on imputed data, but a test that would read missing values pays
+    for those that no earlier tree has read.
+
+    Read more in the :ref:`User Guide <missingness_avoiding_boosting>`.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "absolute_error", "quantile"}, default="squared_error"
+        What is minimised. For the last two the trees grow on the sign of the residuals, and a
+        leaf gets their weighted median or quantile; `alpha` is then in the units of the variance
+        of signs, which is at most 1.
+
+    quantile : float, default=0.9
+        The quantile of ``loss="quantile"``, in (0, 1). scikit-learn calls it `alpha`.
+
+    learning_rate : non-negative float, default=0.1
+        Factor of every tree's contribution.
+
+    n_estimators : int, default=100
+        Number of stages.
+
+    subsample : float, default=1.0
+        Share of the rows, in (0, 1], that each stage fits on, drawn without replacement. What a
+        tree reads becomes free of charge on all rows, as every row passes every tree when it is
+        predicted.
+
+    max_depth : int, default=3
+        Greatest depth of a tree. None sets no limit.
+
+    min_samples_split : int or float, default=2
+        Least number of rows of a node that is split; a float is a share of the rows.
+
+    min_samples_leaf : int or float, default=1
+        Least number of rows in each child; a float is a share of the rows.
+
+    min_weight_fraction_leaf : float, default=0.0
+        Least share of the total weight in each child.
+
+    max_features : int, float, {"sqrt", "log2"} or None, default=1.0
+        Features that a node looks at. With few of them the trees are forced onto features that
+        are missing, so all are looked at by default.
+
+    max_leaf_nodes : int, default=None
+        Grow best first, by penalised gain, up to this number of leaves.
+
+    min_impurity_decrease : float, default=0.0
+        A split must decrease the impurity, weighted by the node's share of the total weight and
+        without the penalty, by this much.
+
+    ccp_alpha : non-negative float, default=0.0
+        Price of a leaf in minimal cost-complexity pruning; it uses the impurity alone.
+
+    alpha : non-negative float, default=0.1
+        Price of missingness reliance: what it costs, in units of the variance of the gradient, if
+        every row of a node reads a missing value. 0 gives gradient boosting on the imputed data.
+
+    penalty_scope : {"node", "feature", "row"}, default="feature"
+        What is free of charge for later trees: nothing, a cell that an earlier tree has read, or
+        all cells of a row of which one has been read (this matches the maximum in the reliance).
+
+    alpha_scale : {"absolute", "relative"}, default="relative"
+        Whether `alpha` is multiplied by the variance of the first stage's negative
+        gradient, which then stays fixed.
+
+    stop_on_net_loss : bool, default=False
+        Whether a node becomes a leaf if its best split costs at least what it gains.
+
+    imputer : {"mean", "median", "zero", "native"} or transformer, default="mean"
+        What rows that miss a value are routed by: a weighted statistic of the observed values of
+        the column, a transformer that keeps the columns, or (native) the side that lowers the
+        impurity most. The price is the same for all.
+
+    missing_policy : {"impute"}, default="impute"
+        Accepted as the trees have it; "stop" is refused.
+
+    max_bins : int, default=None
+        None searches all thresholds on presorted columns. A number from 2 to 255 bins each column
+        into so many parts of about equal weight, with edges between observed values, and grows on
+        histograms with OpenMP, which is much faster from about 10 000 rows on.
+
+    init : estimator or "zero", default=None
+        Start: a constant that minimises the loss, 0, or an estimator, which is fitted on the
+        imputed rows. What the estimator reads counts towards the reliance.
+
+    n_iter_no_change : int, default=None
+        Stop when the loss of the held-out rows has not fallen for so many stages. None never
+        stops early.
+
+    validation_fraction : float, default=0.1
+        Share of the rows to hold out, if `n_iter_no_change` is given.
+
+    tol : non-negative float, default=1e-4
+        By how much the loss must fall to count as falling.
+
+    warm_start : bool, default=False
+        Whether `fit` keeps the stages there are and adds to them up to `n_estimators`. What the
+        kept trees read is free of charge for the new ones, as if all had been fitted at once.
+
+    random_state : int, RandomState instance or None, default=None
+        Decides between tied features, and draws subsamples, held-out rows and candidates.
+
+    verbose : int, default=0
+        Whether to show the progress over stages.
+
+    Attributes
+    ----------
+    estimators_ : ndarray of DecisionTreeRegressor of shape (n_estimators_, 1)
+        The trees, on imputed float32 rows. Leaves hold the value that is added, times
+        `learning_rate`, to the raw prediction.
+
+    n_estimators_ : int
+        Number of stages; less than `n_estimators` if early stopping took effect.
+
+    init_ : estimator or None
+        The fitted initial estimator; None if the start is a constant.
+
+    baseline_ : ndarray of shape (1,)
+        Raw prediction before the first tree, if the start is a constant.
+
+    train_score_ : ndarray of shape (n_estimators_,)
+        Loss after each stage on the rows that it was fitted on.
+
+    validation_score_ : ndarray of shape (n_estimators_,)
+        Loss after each stage on the held-out rows; empty without `n_iter_no_change`.
+
+    max_features_ : int
+        Number of features that a node looks at.
+
+    n_features_in_ : int
+        Number of features seen during fit.
+
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features seen during fit, if all are strings.
+
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each feature in the decrease of the impurity, the penalty left out.
+
+    feature_missing_rate_ : ndarray of shape (n_features,)
+        Weighted share of training rows that miss the feature.
+
+    imputer_ : transformer or None
+        The fitted imputer, None under "native".
+
+    missingness_reliance_ : float
+        Weighted share of training rows for which any tree reads a missing value, in [0, 1].
+
+    See Also
+    --------
+    MAGradientBoostingClassifier : The same for classes.
+    skml.tree.MADecisionTreeRegressor : A single tree.
+    skml.metrics.missingness_reliance : Reliance of any fitted estimator.
+
+    Notes
+    -----
+    Stage :math:`t` fits a regression tree to the negative gradient :math:`g` of the loss at the
+    raw predictions :math:`F`. A node with rows :math:`S` is split on the feature :math:`j` and the
+    threshold :math:`\tau` that minimise
+
+    .. math:: C(j, \tau) + \alpha\,
+        \frac{\sum_{i \in S} w_i \sigma_{ij} m_{ij}}{\sum_{i \in S} w_i},
+
+    :math:`C` being the weighted mean variance of :math:`g` in the two children, :math:`w` the
+    weights and :math:`m_{ij} = 1` where a cell is missing. A leaf then gets the value
+    that minimises the loss of its rows: the weighted mean, median or quantile of the residuals.
+
+    At first :math:`\sigma_{ij} = 1`. After every tree, :math:`\sigma_{ij}` becomes 0 for the
+    missing cells that the path of row :math:`i` has read: relying on a value twice costs no more
+    than once. Without this step (``penalty_scope="node"``) the ensemble relies on fewer values
+    than it pays for.
+
+    References
+    ----------
+    .. [1] L. Stempfle, A. Matsson, N. Mwai, F. D. Johansson. "Prediction models that learn to
+           avoid missing values". ICML 2025, PMLR 267:56899-56919. arXiv:2505.03393.
+    .. [2] J. H. Friedman. "Greedy function approximation: a gradient boosting machine". Annals
+           of Statistics 29 (2001), 1189-1232.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skml.ensemble import MAGradientBoostingRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=300)
+    >>> X[:, 1] = np.where(rng.random(300) < 0.5, np.nan, y)
+    >>> reliance = {}
+    >>> for alpha in (0, 1):
+    ...     model = MAGradientBoostingRegressor(n_estimators=20, alpha=alpha, random_state=0)
+    ...     reliance[alpha] = model.fit(X, y).missingness_reliance_
+    >>> reliance[0] > 0.4, reliance[1]
+    (True, 0.0)
+    """
+
+    _numeric_target = True
+    _parameter_constraints: dict = {
+        **BOOSTING_CONSTRAINTS,
+        "loss": [StrOptions(set(LOSSES))],
+        "quantile": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "init": [StrOptions({"zero"}), None, HasMethods(["fit", "predict"])],
+    }
+
+    def __init__(
+        self,
+        *,
+        loss="squared_error",
+        quantile=0.9,
+        learning_rate=0.1,
+        n_estimators=100,
+        subsample=1.0,
+        max_depth=3,
+        min_samples_split=2,
+        min_samples_leaf=1,
+        min_weight_fraction_leaf=0.0,
+        max_features=1.0,
+        max_leaf_nodes=None,
+        min_impurity_decrease=0.0,
+        ccp_alpha=0.0,
+        alpha=0.1,
+        penalty_scope="feature",
+        alpha_scale="relative",
+        stop_on_net_loss=False,
+        imputer="mean",
+        missing_policy="impute",
+        max_bins=None,
+        init=None,
+        n_iter_no_change=None,
+        validation_fraction=0.1,
+        tol=1e-4,
+        warm_start=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.loss = loss
+        self.quantile = quantile
+        self.learning_rate = learning_rate
+        self.n_estimators = n_estimators
+        self.subsample = subsample
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_features = max_features
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_impurity_decrease = min_impurity_decrease
+        self.ccp_alpha = ccp_alpha
+        self.alpha = alpha
+        self.penalty_scope = penalty_scope
+        self.alpha_scale = alpha_scale
+        self.stop_on_net_loss = stop_on_net_loss
+        self.imputer = imputer
+        self.missing_policy = missing_policy
+        self.max_bins = max_bins
+        self.init = init
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, *, missing_mask=None):
+        """Fit the stages.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows, NaN where a value was not observed. Used as float32 after imputation.
+        y : array-like of shape (n_samples,)
+            Target values.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; they weigh the loss, the penalty and the imputed statistic.
+        missing_mask : array-like of shape (n_samples, n_features), default=None
+            True or 1 for cells that were missing although X holds a value, because it was
+            imputed beforehand. NaN cells count as missing in any case.
+
+        Returns
+        -------
+        self : MAGradientBoostingRegressor
+            The fitted model.
+        """
+        return self._fit(X, y, sample_weight, missing_mask)
+
+    def predict(self, X):
+        """Predict the value of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN for what was not observed.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Start plus the contributions of all stages.
+        """
+        X, _ = self._imputed_and_mask(X)
+        return self._raw(X)[0]
+
+    def staged_predict(self, X):
+        """Predict the value of each row after each stage.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN for what was not observed.
+
+        Yields
+        ------
+        y : ndarray of shape (n_samples,)
+            As from `predict`.
+        """
+        for raw in self._staged_raw(X):
+            yield raw[0].copy()
+
+    def apply(self, X):
+        """Return the leaf of each row in every tree.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN for what was not observed.
+
+        Returns
+        -------
+        leaves : ndarray of int of shape (n_samples, n_estimators_)
+            Node numbers.
+        """
+        return super().apply(X)[:, :, 0]
+
+    def score(self, X, y, sample_weight=None, *, missing_mask=None):
+        """Return the R² of the prediction.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, with NaN for what was not observed.
+        y : array-like of shape (n_samples,)
+            Target values.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        missing_mask : array-like of shape (n_samples, n_features), default=None
+            Checked, without effect on the score: predictions go by the values in X.
+
+        Returns
+        -------
+        score : float
+            Coefficient of determination; 1 is perfect, 0 is the mean of y.
+        """
+        X, _ = self._imputed_and_mask(X, missing_mask)
+        return r2_score(y, self._raw(X)[0], sample_weight=sample_weight)
+
+    def _encode_target(self, y, going_on):
+        return np.ascontiguousarray(y, dtype=np.float64), None
+
+    def _check_target(self, y):
+        """Any values will do; validation has refused NaN."""
+
+    def _strata(self, y):
+        return None
+
+    def _check_split(self, y, train):
+        """Any part will do."""
+
+    def _make_loss(self):
+        return LOSSES[self.loss](self.quantile)
+
+    def _predict_init(self, X):
+        return self.init_.predict(X)
