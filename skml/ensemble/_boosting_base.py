@@ -5,21 +5,28 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skml.ensemble._boosting_engines import HistogramEngine, PresortedEngine
 from skml.ensemble._boosting_pruning import prune
 from skml.ensemble._flat import FlatTrees
 from skml.ensemble._hist_builder import max_threads
 from skml.ensemble._stages import add_leaf_values
-from skml.metrics._read_features import read_features
+from skml.metrics import missingness_reliance
 from skml.tree._growing import as_sklearn_tree
-from skml.tree._input import as_float32, total_weight, validated_weights
+from skml.tree._input import (
+    as_float32,
+    imputed_and_mask,
+    total_weight,
+    validated_training_data,
+    validated_weights,
+)
 from skml.tree._parameters import (
     TREE_CONSTRAINTS,
     absolute_settings,
@@ -29,8 +36,6 @@ from skml.tree._parameters import (
 from skml.tree._paths import links, relied_cells
 from skml.utils._atomic import restores_on_error
 from skml.utils._missing import (
-    ColumnImputer,
-    check_missing_mask,
     effective_mask,
     fit_imputer,
     impute,
@@ -91,14 +96,8 @@ class BaseMAGradientBoosting(BaseEstimator):
                 "stops in one tree would still be corrected by the next ones"
             )
         going_on = self.warm_start and hasattr(self, "estimators_")
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-            y_numeric=self._numeric_target,
-            reset=not going_on,
+        X, y = validated_training_data(
+            self, X, y, numeric_target=self._numeric_target, reset=not going_on
         )
         mask = effective_mask(X, missing_mask)
         sample_weight = validated_weights(sample_weight, X)
@@ -210,8 +209,10 @@ class BaseMAGradientBoosting(BaseEstimator):
         for part, X in engine.imputed_rows():
             raw[:, part] = self._raw_of_init(X, loss)
         if rows.mask is not None:
-            cells = np.concatenate([self._read_by_init(X) for _, X in engine.imputed_rows()])
-            engine.read_cells(cells & rows.mask)
+            cells = np.zeros(rows.mask.shape, dtype=bool)
+            for part, X in engine.imputed_rows():
+                cells[part] = self._read_by_init(X, rows.mask[part])
+            engine.read_cells(cells)
         return raw
 
     def _fit_init(self, rows, loss, engine):
@@ -235,12 +236,19 @@ class BaseMAGradientBoosting(BaseEstimator):
     def _raw_of_init(self, X, loss):
         return loss.start_from(self._predict_init(X))
 
-    def _read_by_init(self, X):
-        """Mark the features that the initial estimator reads, (n_samples, n_features)."""
-        read = read_features(self.init_, X)
-        if read is None:
-            return np.ones(X.shape, dtype=bool)
-        return np.asarray(read)
+    def _read_by_init(self, X, mask):
+        """Mark the missing cells that the initial estimator reads."""
+        cells = np.zeros(mask.shape, dtype=bool)
+        if isinstance(self.init_, DummyClassifier | DummyRegressor):
+            return cells
+        for j in np.flatnonzero(mask.any(axis=0)):
+            only = np.zeros(mask.shape, dtype=bool)
+            only[:, j] = mask[:, j]
+            # With NaN left in X all that a row misses counts: never too little.
+            cells[:, j] = mask[:, j] & missingness_reliance(
+                self.init_, X, missing_mask=only, reduce=False
+            )
+        return cells
 
     def _replay(self, engine, raw):
         """Bring raw predictions and sigma to where the kept trees have left them."""
@@ -262,21 +270,8 @@ class BaseMAGradientBoosting(BaseEstimator):
         return FlatTrees.from_trees(trees, np.tile(np.arange(n_outputs), n_stages))
 
     def _imputed_and_mask(self, X, missing_mask=None, *, need_mask=False):
-        check_is_fitted(self)
-        built_in = self.imputer_ is None or isinstance(self.imputer_, ColumnImputer)
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            dtype=np.float32 if built_in else np.float64,
-            ensure_all_finite="allow-nan",
-        )
-        mask = None
-        if need_mask:
-            mask = effective_mask(X, missing_mask)
-        elif missing_mask is not None:
-            check_missing_mask(missing_mask, X)
-        return self._imputed(X), mask
+        X, mask = imputed_and_mask(self, X, missing_mask, need_mask=need_mask)
+        return np.ascontiguousarray(X), mask
 
     def _imputed(self, X):
         return np.ascontiguousarray(as_float32(impute(self.imputer_, X)))
@@ -313,8 +308,8 @@ class BaseMAGradientBoosting(BaseEstimator):
 
         Returns
         -------
-        leaves : ndarray of int of shape (n_samples, n_estimators, n_trees_per_stage)
-            Node numbers; a regressor has shape (n_samples, n_estimators).
+        leaves : ndarray of int of shape (n_samples, n_stages, n_trees_per_stage)
+            Node numbers; a regressor has shape (n_samples, n_stages).
         """
         X, _ = self._imputed_and_mask(X)
         n_stages, n_outputs = self.estimators_.shape
@@ -346,7 +341,7 @@ class BaseMAGradientBoosting(BaseEstimator):
         X, mask = self._imputed_and_mask(X, missing_mask, need_mask=True)
         cells = relied_cells((e.tree_ for e in self.estimators_.ravel()), X, mask)
         if self.init_ is not None and mask is not None:
-            cells |= mask & self._read_by_init(X)
+            cells |= self._read_by_init(X, mask)
         return cells.any(axis=1) if reduce else cells
 
     @property

@@ -128,7 +128,7 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
     n_classes_ : int
         Number of classes.
 
-    estimators_ : ndarray of DecisionTreeRegressor of shape (n_estimators_, n_trees_per_stage)
+    estimators_ : ndarray of DecisionTreeRegressor of shape (n_stages, n_trees_per_stage)
         The trees, on imputed float32 rows. Leaves hold the value that is added, times
         `learning_rate`, to the raw prediction.
 
@@ -141,10 +141,10 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
     baseline_ : ndarray of shape (n_trees_per_stage,)
         Raw prediction before the first tree, if the start is a constant.
 
-    train_score_ : ndarray of shape (n_estimators_,)
+    train_score_ : ndarray of shape (n_stages,)
         Loss after each stage on the rows that it was fitted on.
 
-    validation_score_ : ndarray of shape (n_estimators_,)
+    validation_score_ : ndarray of shape (n_stages,)
         Loss after each stage on the held-out rows; empty without `n_iter_no_change`.
 
     max_features_ : int

@@ -6,6 +6,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from skml.utils._missing import ColumnImputer, check_missing_mask, effective_mask, impute
 
 __all__ = [
+    "as_float32",
     "float32_columns",
     "imputed_and_mask",
     "total_weight",
@@ -14,7 +15,7 @@ __all__ = [
 ]
 
 
-def validated_training_data(estimator, X, y, *, numeric_target):
+def validated_training_data(estimator, X, y, *, numeric_target, reset=True):
     """X with NaN and one column y of a tree learner, checked; sets ``n_features_in_``.
 
     Parameters
@@ -23,6 +24,8 @@ def validated_training_data(estimator, X, y, *, numeric_target):
     X, y : array-like
     numeric_target : bool
         Whether y holds numbers, and not class labels.
+    reset : bool
+        False refuses an X with other features than those of the fit before.
 
     Returns
     -------
@@ -41,6 +44,7 @@ def validated_training_data(estimator, X, y, *, numeric_target):
         dtype=[np.float64, np.float32],
         ensure_all_finite="allow-nan",
         y_numeric=numeric_target,
+        reset=reset,
     )
 
 
@@ -84,7 +88,7 @@ def imputed_and_mask(estimator, X, missing_mask=None, *, check_input=True, need_
         check_missing_mask(missing_mask, X)
     X = impute(imputer, X)
     if not built_in:
-        X = _as_float32(X)
+        X = as_float32(X)
     return X, mask
 
 
@@ -133,7 +137,7 @@ def float32_columns(X, mask, imputer):
     return columns
 
 
-def _as_float32(X):
+def as_float32(X):
     """X as float32, which must not overflow."""
     with np.errstate(over="ignore"):
         X = X.astype(np.float32)
