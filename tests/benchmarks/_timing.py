@@ -43,7 +43,19 @@ RECORDS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks"
 _KEYS = ("name", "ours_s", "peer", "peer_s", "ratio", "goal", "holds")
 
 
-def compare(benchmark, name, ours, peer, theirs, *, goal=None, rounds=5, threads=1, limit_s=None):
+def compare(
+    benchmark,
+    name,
+    ours,
+    peer,
+    theirs,
+    *,
+    goal=None,
+    rounds=5,
+    threads=1,
+    limit_s=None,
+    warm_up=True,
+):
     """Time two callables against each other.
 
     Parameters
@@ -64,6 +76,8 @@ def compare(benchmark, name, ours, peer, theirs, *, goal=None, rounds=5, threads
         Threads that BLAS and OpenMP may use.
     limit_s : float or None
         Physical limit in seconds.
+    warm_up : bool
+        False spares the untimed calls, where a peer takes so long that they do not matter.
 
     Returns
     -------
@@ -79,12 +93,13 @@ def compare(benchmark, name, ours, peer, theirs, *, goal=None, rounds=5, threads
         seconds.append(time.perf_counter() - start)
 
     with threadpool_limits(limits=threads):
-        theirs()
+        if warm_up:
+            theirs()
         benchmark.pedantic(
             lambda: timed(ours, ours_s),
             setup=lambda: timed(theirs, peer_s),
             rounds=rounds,
-            warmup_rounds=1,
+            warmup_rounds=int(warm_up),
         )
     row = _row(name, min(ours_s), peer, min(peer_s), min(peer_s) / min(ours_s), goal)
     if limit_s is not None:
