@@ -13,13 +13,14 @@ export MPLBACKEND := Agg
 # Rows and trees are spread over processes by pytest -n: one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test lint doctest unit bench reproduce docs build clean
+.PHONY: help demo test lint doctest unit sanitize bench reproduce docs build clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       set up, then run examples/quickstart.py on real data"
 	@echo "make test       set up, then lint, doctests and all tests (what CI runs)"
 	@echo "make lint       ruff, cython-lint, numpydoc validation"
+	@echo "make sanitize   the C kernels on many random shapes under AddressSanitizer and UBSan"
 	@echo "make bench      time our code beside its peers; writes docs/benchmarks/ (PAGE=name for one)"
 	@echo "make reproduce  re-measure the papers' claims; writes docs/reproductions/ (PAGE=name for one)"
 	@echo "make docs       build the documentation into docs/_build/html"
@@ -83,6 +84,10 @@ unit: $(VENV)/test.stamp build
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --durations 15 \
 	  --cov --cov-report term:skip-covered tests
+
+sanitize: $(VENV)/test.stamp build
+	@SKML_SANITIZE_ROUNDS=3000 $(BIN)/python -m pytest -q -s -o timeout=0 \
+	  tests/quantization/test_quantized_gemm_sanitized.py
 
 bench: $(VENV)/bench.stamp build
 	@$(BIN)/python -m pytest -q -s -o python_files='bench_*.py' -o timeout=0 \
