@@ -28,14 +28,22 @@ CHECK_PARAMS = {
     "MARandomForestClassifier": {"n_estimators": 5},
     "MARandomForestRegressor": {"n_estimators": 5},
     "CATEBounder": {"max_iter": 10, "max_epochs": 3, "hidden_layer_sizes": (8,)},
+    "FunctionalTimeEncoder": {"max_iter": 50},
+    "LeTETimeEncoder": {"max_iter": 50},
     # "MARandomForestClassifier": {"n_estimators": 5},
 }
 
+_TIME_ENCODER_EXCUSES = {
+    "check_sample_weight_equivalence_on_dense_data": "the range and the gaps of the times count "
+    "every row, whatever its weight, and they set the initial frequencies",
+}
 EXPECTED_FAILED_CHECKS = {
     "CATEBounder": {
         "check_sample_weight_equivalence_on_dense_data": "networks see repeated rows in other "
         "batches than weighted ones",
     },
+    "FunctionalTimeEncoder": _TIME_ENCODER_EXCUSES,
+    "LeTETimeEncoder": _TIME_ENCODER_EXCUSES,
     # "SomeEstimator": {"check_of_scikit_learn": "why the method cannot pass it"},
     "MARandomForestClassifier": {
         "check_sample_weight_equivalence_on_dense_data": "a bootstrap draws rows at random: a "

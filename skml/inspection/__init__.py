@@ -3,5 +3,11 @@
 from ._feature_reliance import FeatureRelianceDisplay
 from ._path_union import PathUnionDisplay
 from ._reliance_curve import RelianceCurveDisplay
+from ._time_encoding import TimeEncodingDisplay
 
-__all__ = ["FeatureRelianceDisplay", "PathUnionDisplay", "RelianceCurveDisplay"]
+__all__ = [
+    "FeatureRelianceDisplay",
+    "PathUnionDisplay",
+    "RelianceCurveDisplay",
+    "TimeEncodingDisplay",
+]
