@@ -39,19 +39,24 @@ def observed_moments(
     observed = np.zeros(d)
     missing = np.zeros(d)
     centre = np.zeros(d)
+    drift = np.zeros(d)
     cdef double[::1] total = sums, seen = observed, lost = missing, mean = centre
+    cdef double[::1] error = drift
     if n == 0 or d == 0:
         return centre, sums, missing
     with nogil:
-        _accumulate(X, hidden, weight, mean, total, seen, lost, False)
+        _accumulate(X, hidden, weight, mean, total, seen, lost, error, False)
         for j in range(d):
             if seen[j] > 0:
                 mean[j] = total[j] / seen[j]
             total[j] = 0.0
-        _accumulate(X, hidden, weight, mean, total, seen, lost, True)
+        _accumulate(X, hidden, weight, mean, total, seen, lost, error, True)
         for j in range(d):
             if seen[j] > 0:
-                total[j] /= seen[j]
+                # The rounding of the mean must not pass for variance of a constant column.
+                error[j] /= seen[j]
+                mean[j] += error[j]
+                total[j] = max(total[j] / seen[j] - error[j] * error[j], 0.0)
     return centre, sums, missing
 
 
@@ -93,6 +98,7 @@ cdef void _accumulate(
     double[::1] total,
     double[::1] seen,
     double[::1] lost,
+    double[::1] error,
     bint squares,
 ) noexcept nogil:
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1]
@@ -108,16 +114,18 @@ cdef void _accumulate(
                 if weight is not None:
                     w = weight[i]
                 if hidden is not None:
-                    _add_masked_row(X, hidden, mean, total, seen, lost, squares, w, i, column, last)
+                    _add_masked_row(
+                        X, hidden, mean, total, seen, lost, error, squares, w, i, column, last
+                    )
                 elif step == 1:
                     _add_row(
                         &X[i, column], 1, &mean[column], &total[column], &seen[column],
-                        &lost[column], squares, w, last - column,
+                        &lost[column], &error[column], squares, w, last - column,
                     )
                 else:
                     _add_row(
                         &X[i, column], step, &mean[column], &total[column], &seen[column],
-                        &lost[column], squares, w, last - column,
+                        &lost[column], &error[column], squares, w, last - column,
                     )
             column = last
         row = end
@@ -130,6 +138,7 @@ cdef inline void _add_row(
     double* total,
     double* seen,
     double* lost,
+    double* error,
     bint squares,
     double w,
     Py_ssize_t count,
@@ -141,6 +150,7 @@ cdef inline void _add_row(
         for j in range(count):
             value = x[j * step]
             distance = value - mean[j] if value == value else 0.0
+            error[j] += w * distance
             total[j] += w * distance * distance
     else:
         for j in range(count):
@@ -158,6 +168,7 @@ cdef void _add_masked_row(
     double[::1] total,
     double[::1] seen,
     double[::1] lost,
+    double[::1] error,
     bint squares,
     double w,
     Py_ssize_t i,
@@ -172,6 +183,7 @@ cdef void _add_masked_row(
             if not squares:
                 lost[j] += w
         elif squares:
+            error[j] += w * (value - mean[j])
             total[j] += w * (value - mean[j]) * (value - mean[j])
         else:
             seen[j] += w

@@ -206,6 +206,8 @@ def minimise_quadratic(gram, target, threshold, coef, gradient, *, norm, tol, ma
     """
     if not len(coef):
         return 0.0, 0
+    free = np.flatnonzero((threshold == 0) & (gram.diagonal()[: len(coef)] > 0))
+    _refit_free(gram, free, coef, gradient)
     n_iter, patience = 0, 5 + np.count_nonzero(coef) // 10
     while True:
         converged, sweeps, measure = descend(
@@ -213,7 +215,9 @@ def minimise_quadratic(gram, target, threshold, coef, gradient, *, norm, tol, ma
         )
         n_iter += sweeps
         if converged or n_iter >= max_iter:
-            return measure, n_iter
+            if _refit_free(gram, free, coef, gradient) <= 0.1 * tol or n_iter >= max_iter:
+                return measure, n_iter
+            continue
         _solve_for_signs(gram[: len(coef), : len(coef)], target, threshold, coef, gradient)
         patience = min(2 * patience, 100)
 
@@ -258,6 +262,25 @@ def _solve_for_signs(gram, target, threshold, coef, gradient):
         if not len(crossing):
             return
         moving = moving[(ahead != 0) | (threshold[moving] == 0)]
+
+
+def _refit_free(gram, free, coef, gradient):
+    """Fit the coefficients without a price exactly, the others being held; return the gain.
+
+    Only then is the residual a point of the dual, where it must not meet a free column.
+    """
+    if not len(free) or not gradient[free].any():
+        return 0.0
+    block = gram[np.ix_(free, free)]
+    factor = _factor(block)
+    if factor is not None:
+        step = dpotrs(factor, gradient[free], lower=1)[0]
+    else:
+        step = np.linalg.lstsq(block, gradient[free], rcond=1e-12)[0]
+    gain = 0.5 * (step @ gradient[free])
+    coef[free] += step
+    gradient -= gram[: len(coef), free] @ step
+    return gain
 
 
 def _descent_step(block, slope):

@@ -188,7 +188,7 @@ def _exact_rate(rate):
 def _scale_of(variance, mean):
     """Standard deviation; 1 for a column that is constant but for rounding."""
     scale = np.sqrt(variance)
-    scale[scale <= 10 * np.finfo(np.float64).eps * np.abs(mean)] = 1.0
+    scale[scale <= 100 * np.finfo(np.float64).eps * np.abs(mean)] = 1.0
     scale[scale == 0] = 1.0
     return scale
 
@@ -216,8 +216,8 @@ def _standardise_sparse(X, y, mask, sample_weight, weight, imputer, fit_intercep
     deviation = np.bincount(column, row_weight * (seen - mean[column]) ** 2, minlength=n_features)
     stored = np.bincount(column, row_weight, minlength=n_features)
     # Zeros that are not stored lie at a distance of the mean.
-    zeros = np.clip(np.where(rate < 1, observed - stored, 0.0), 0.0, None)
-    scale = _scale_of((deviation + zeros * mean**2) / observed, mean)
+    zeros = np.where((rate < 1) & (np.diff(X.indptr) < n_samples), observed - stored, 0.0)
+    scale = _scale_of((deviation + np.clip(zeros, 0.0, None) * mean**2) / observed, mean)
     fitted = _column_imputer(imputer, mean)
     filled = impute_rows(fitted, X)
     centre = filled.T @ p if fit_intercept else np.zeros(n_features)

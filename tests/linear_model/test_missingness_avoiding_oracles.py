@@ -17,33 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from skml.linear_model import MALasso, MALassoCV, MALogisticRegression, ma_lasso_path
 from skml.metrics import missingness_reliance, missingness_reliance_scorer
 from skml.model_selection import TradeoffRefit
-
-EXACT = {"tol": 1e-12, "max_iter": 100_000}
-
-
-def random_problem(seed, n=200, d=8, missing=0.4, n_classes=None):
-    """X with NaN, whose rate differs by column (none in the last), its mask, y and weights."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) * rng.uniform(0.5, 20, size=d) + rng.normal(scale=5, size=d)
-    X[:, 1] += X[:, 0]
-    signal = (X - X.mean(axis=0)) / X.std(axis=0) @ rng.normal(size=d)
-    mask = rng.random((n, d)) < missing * np.linspace(1, 0, d)
-    y = signal + rng.normal(size=n)
-    if n_classes:
-        y = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
-    return np.where(mask, np.nan, X), mask, y, rng.uniform(0.5, 2, size=n)
-
-
-def standardised(X, mask, weight=None):
-    """Standardise by the observed values and put 0, the mean, for the missing ones."""
-    weight = np.ones(len(X)) if weight is None else weight
-    Z = np.zeros_like(X)
-    for j in range(X.shape[1]):
-        seen = ~mask[:, j]
-        mean = np.average(X[seen, j], weights=weight[seen])
-        scale = np.sqrt(np.average((X[seen, j] - mean) ** 2, weights=weight[seen]))
-        Z[seen, j] = (X[seen, j] - mean) / scale
-    return Z
+from tests.linear_model._missingness_problems import EXACT, random_problem, standardised
 
 
 @pytest.mark.parametrize("imputer", ["mean", "median", "zero"])
