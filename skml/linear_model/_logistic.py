@@ -6,10 +6,11 @@ classes at once, is minimised by the same coordinate descent as least squares.
 """
 
 import numpy as np
-from scipy.special import entr, expit, logsumexp, softmax, xlogy
+from scipy.special import entr
 
 from skml.linear_model._design import weighted
 from skml.linear_model._least_squares import minimise_quadratic
+from skml.linear_model._logistic_rows import dual_entropy, evaluate_scores
 
 __all__ = ["LogisticProblem", "LogisticSolution"]
 
@@ -37,7 +38,7 @@ class LogisticProblem:
 
     def __init__(self, design, Y, threshold, fit_intercept):
         self.design = design
-        self.Y = Y
+        self.Y = np.ascontiguousarray(Y)
         self.threshold = threshold
         self.fit_intercept = fit_intercept
         n = design.n_samples
@@ -165,9 +166,9 @@ class LogisticProblem:
         priced = threshold > 0
         ratio = np.max(size[priced] / threshold[priced, np.newaxis], initial=1.0)
         charge = float(threshold @ np.abs(coef).sum(axis=1))
-        dual = self.weight @ state.entropy_towards_classes(1 / ratio)
+        dual = dual_entropy(self.Y, state.residual, self.weight, 1 / ratio)
         free = np.abs(coef[~priced]) * size[~priced] + 2 * size[~priced] ** 2
-        return max(state.loss + charge - float(dual), 0.0) + float(free.sum())
+        return max(state.loss + charge - dual, 0.0) + float(free.sum())
 
 
 class LogisticSolution:
@@ -198,46 +199,35 @@ class _State:
     def __init__(self, problem, start):
         self.problem = problem
         d, n_scores = problem.design.n_features, problem.Y.shape[1]
-        if start is None:
-            self.coef, self.intercept = np.zeros((d, n_scores)), np.zeros(n_scores)
-            scores = np.zeros((problem.design.n_samples, n_scores))
-        else:
+        if start is not None:
             self.coef, self.intercept = (np.array(part) for part in start)
             scores = problem.design.predict(self.coef) + self.intercept
-        if problem.fit_intercept and start is None:
-            shares = problem.weight @ problem.Y
-            self.intercept = np.log(shares) - np.log1p(-shares) if n_scores == 1 else np.log(shares)
-            scores = scores + self.intercept
-        self._set_scores(scores)
+        else:
+            self.coef, self.intercept = np.zeros((d, n_scores)), np.zeros(n_scores)
+            if problem.fit_intercept:
+                shares = problem.weight @ problem.Y
+                other = 1 - shares if n_scores == 1 else 1.0
+                self.intercept = np.log(shares) - np.log(other)
+            scores = np.tile(self.intercept, (problem.design.n_samples, 1))
+        self._take(self._evaluate(scores))
         self._fit_intercepts()
 
-    def _set_scores(self, scores):
-        self.scores = scores
-        self.probability = expit(scores) if scores.shape[1] == 1 else softmax(scores, axis=1)
-        self.residual = self.problem.Y - self.probability
-        self.loss = self._loss_of(scores)
+    def _evaluate(self, scores):
+        """Return scores, probabilities, residuals and loss."""
+        problem = self.problem
+        scores = np.ascontiguousarray(scores)
+        probability, residual = np.empty_like(scores), np.empty_like(scores)
+        loss = evaluate_scores(scores, problem.Y, problem.weight, probability, residual)
+        return scores, probability, residual, loss
 
-    def _loss_of(self, scores):
-        if scores.shape[1] == 1:
-            total = np.logaddexp(0.0, scores[:, 0])
-        else:
-            total = logsumexp(scores, axis=1)
-        loss = total - np.einsum("ik,ik->i", scores, self.problem.Y)
-        return float(self.problem.weight @ loss)
+    def _take(self, evaluated):
+        self.scores, self.probability, self.residual, self.loss = evaluated
 
     def curvature(self, k, other):
         """Second derivative of the loss of each row in two of its scores."""
         if k == other:
             return self.probability[:, k] * (1 - self.probability[:, k])
         return -self.probability[:, k] * self.probability[:, other]
-
-    def entropy_towards_classes(self, share):
-        """Entropy of the probabilities moved towards the true classes; share 1: not moved."""
-        moved = self.problem.Y - share * self.residual
-        if moved.shape[1] == 1:
-            moved = np.clip(moved[:, 0], 0.0, 1.0)
-            return -xlogy(moved, moved) - xlogy(1 - moved, 1 - moved)
-        return entr(np.clip(moved, 0.0, 1.0)).sum(axis=1)
 
     def search(self, work, columns, classes, old, change, first, threshold, descent):
         """Go along the change as far as the objective falls enough; whether it did."""
@@ -252,14 +242,15 @@ class _State:
             scores = self.scores.copy()
             scores[:, classes] += step * direction
             new = old + step * change
-            gained = self._loss_of(scores) - self.loss
+            evaluated = self._evaluate(scores)
+            gained = evaluated[-1] - self.loss
             gained += float(threshold @ np.abs(new).sum(axis=1)) - charge
             # Near the solution the gain drowns in the rounding of the loss.
             if gained <= 1e-4 * step * descent + 1e-15 * max(1.0, self.loss):
                 self.coef[np.ix_(work, classes)] = new[first:]
                 if first:
                     self.intercept[classes] = new[0]
-                self._set_scores(scores)
+                self._take(evaluated)
                 self._fit_intercepts()
                 return True
             step /= 2
@@ -278,11 +269,10 @@ class _State:
             # Scores of more than two classes may all be shifted by the same amount.
             step = np.linalg.lstsq(bend, slope, rcond=1e-12)[0]
             step *= min(1.0, 2.0 / max(np.abs(step).max(), 1e-300))
-            before = self.scores, self.probability, self.residual, self.loss
-            self._set_scores(self.scores + step)
-            if self.loss > before[3] + 1e-15:
-                self.scores, self.probability, self.residual, self.loss = before
+            evaluated = self._evaluate(self.scores + step)
+            if evaluated[-1] > self.loss + 1e-15:
                 return
+            self._take(evaluated)
             self.intercept = self.intercept + step
 
     def centre_free(self, free):

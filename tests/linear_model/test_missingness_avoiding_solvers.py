@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.special import entr, log_softmax, softmax
 
 from skml.linear_model import MALasso, MALogisticRegression, _least_squares, _logistic
 from skml.linear_model._design import DenseDesign, SparseDesign
 from skml.linear_model._gram_descent import descend, duality_gap
 from skml.linear_model._least_squares import are_collinear, minimise_quadratic
+from skml.linear_model._logistic_rows import dual_entropy, evaluate_scores
 from skml.linear_model._standardise import observed_moments, standardised_columns
 from tests.linear_model._missingness_problems import EXACT, random_problem
 
@@ -139,6 +141,28 @@ def test_logistic_working_set_finds_the_columns(monkeypatch):
     gradient = Z.T @ (y - model.predict_proba(X)[:, 1]) / 150
     assert np.abs(gradient).max() <= 0.08 + 1e-7
     assert {7, 200, 399} <= set(np.flatnonzero(model.coef_[0]))
+
+
+@pytest.mark.parametrize("n_scores", [1, 2, 5])
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_loss_probabilities_and_entropy_of_rows(n_scores, size):
+    rng = np.random.default_rng(10)
+    scores = size * rng.normal(size=(37, n_scores))
+    codes = rng.integers(0, max(n_scores, 2), size=37)
+    indicator = (codes[:, np.newaxis] == (np.arange(n_scores) if n_scores > 1 else [1])) * 1.0
+    weight = rng.uniform(size=37)
+    probability, residual = np.empty_like(scores), np.empty_like(scores)
+    loss = evaluate_scores(scores, indicator, weight, probability, residual)
+    both = scores if n_scores > 1 else np.hstack([np.zeros((37, 1)), scores])
+    expected = softmax(both, axis=1)
+    log_p = log_softmax(both, axis=1)[np.arange(37), codes]
+    assert loss == pytest.approx(-weight @ log_p, rel=1e-12)
+    assert_allclose(probability, expected[:, -n_scores:], atol=1e-15)
+    assert_allclose(residual, indicator - probability)
+    for share in (0.0, 0.4, 1.0):
+        moved = (1 - share) * np.eye(both.shape[1])[codes] + share * expected
+        entropy = dual_entropy(indicator, residual, weight, share)
+        assert entropy == pytest.approx(weight @ entr(moved).sum(axis=1), abs=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 3), (33, 129), (65, 260)])
