@@ -41,8 +41,8 @@ for j in np.argsort(missing)[::-1][:4]:
 # The path of the coefficients
 # ----------------------------
 # From right to left the price falls. The plain Lasso takes the test KWW first of all, because it
-# predicts best. With the charge, features enter in the order of their gaps: the complete ones (grey)
-# long before KWW, and IQ last. Coefficients are multiplied by the standard deviation of the feature.
+# predicts best. With the charge, features enter in the order of their gaps: the complete ones
+# (grey) long before KWW, and IQ last. Coefficients are those of the standardised features.
 
 scale = np.nanstd(X_train, axis=0)
 prepare = make_pipeline(StandardScaler(), SimpleImputer())
