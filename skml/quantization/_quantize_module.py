@@ -168,7 +168,7 @@ def _quantize(module, quantizer, batches, run, modules, bits, sequential, inplac
     module = module if inplace else copy.deepcopy(module)
     candidates = _candidates(module)
     wanted = _select(candidates, modules, module)
-    rules.check_used(candidates)
+    rules.check_used([name for name, _ in module.named_modules()])
     layers = {name: layer for name, layer in wanted.items() if rules(name) is not None}
 
     report = []
@@ -224,8 +224,7 @@ class _Rules:
         for pattern, _ in self.patterns:
             if not any(pattern.search(name) for name in names):
                 raise ValueError(
-                    f"The rule {pattern.pattern!r} in bits matches none of the layers "
-                    f"{list(names)}."
+                    f"The rule {pattern.pattern!r} in bits matches none of the modules {names}."
                 )
 
 
