@@ -8,6 +8,7 @@ rows of a panel pass over it.
 cimport cython
 from cython.parallel cimport prange
 
+from libc.math cimport sqrt
 from libc.stdint cimport uint8_t, uint16_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -131,3 +132,81 @@ def normal_equations(
                 free(sums)
         if failed:
             raise MemoryError(f"no memory for the code sums of a tile of {n_codes} codes")
+
+
+def solve_tables(
+    double[:, :, ::1] normal,
+    double[:, ::1] right,
+    double precision,
+    uint8_t[::1] solved,
+    int n_threads=1,
+):
+    """Solve A x = b for every row by Cholesky factorisation, codes that no column uses left out.
+
+    Parameters
+    ----------
+    normal : float64 array (n_rows, n_codes, n_codes)
+        Lower halves of A, positive semidefinite; overwritten where `solved`.
+    right : float64 array (n_rows, n_codes)
+        b; replaced by x, with 0 for a code whose row of A is zero.
+    precision : float
+        Pivots below this share of the largest diagonal entry make the row unsolved.
+    solved : uint8 array (n_rows,)
+        On return 0 where A is too close to singular; A and b are then as they were.
+    """
+    cdef ptrdiff_t n_rows = right.shape[0], i
+    cdef int n_codes = <int> right.shape[1]
+    if n_rows == 0:
+        return
+    for i in prange(n_rows, nogil=True, schedule="static", num_threads=n_threads):
+        solved[i] = _solve_row(&normal[i, 0, 0], &right[i, 0], n_codes, precision)
+
+
+cdef uint8_t _solve_row(double* A, double* b, int n, double precision) noexcept nogil:
+    cdef double largest = 0, total
+    cdef int a, c, k
+    # The factor goes to the upper half, row k of L^T to row k, so that A survives a failure but
+    # for its diagonal, which is kept behind.
+    cdef double* diagonal = <double*> malloc(n * sizeof(double))
+    if diagonal == NULL:
+        return 0
+    for a in range(n):
+        diagonal[a] = A[a * n + a]
+        largest = max(largest, diagonal[a])
+    for a in range(n):
+        for c in range(a):
+            if diagonal[c] == 0:
+                A[c * n + a] = 0
+                continue
+            total = A[a * n + c]
+            for k in range(c):
+                total = total - A[k * n + a] * A[k * n + c]
+            A[c * n + a] = total / A[c * n + c]
+        if diagonal[a] == 0:
+            continue
+        total = diagonal[a]
+        for k in range(a):
+            total = total - A[k * n + a] * A[k * n + a]
+        if not total > precision * largest:
+            for c in range(n):
+                A[c * n + c] = diagonal[c]
+            free(diagonal)
+            return 0
+        A[a * n + a] = sqrt(total)
+    for a in range(n):
+        if diagonal[a] == 0:
+            b[a] = 0
+            continue
+        total = b[a]
+        for k in range(a):
+            total = total - A[k * n + a] * b[k]
+        b[a] = total / A[a * n + a]
+    for a in range(n - 1, -1, -1):
+        if diagonal[a] == 0:
+            continue
+        total = b[a]
+        for k in range(a + 1, n):
+            total = total - A[a * n + k] * b[k]
+        b[a] = total / A[a * n + a]
+    free(diagonal)
+    return 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skml.quantization._codebooks import sort_codebook, thresholds
-from skml.quantization._ganq import backsubstitute_block, normal_equations
+from skml.quantization._ganq import backsubstitute_block, normal_equations, solve_tables
 
 # Columns of a tile of L, which is also the block of the S-step.
 TILE = 64
@@ -175,8 +175,9 @@ class _Panel:
         A = np.zeros((n_rows, n_codes, n_codes))
         b = np.zeros((n_rows, n_codes))
         normal_equations(labels, self.g, self.tiles, A, b, self.n_threads)
+        precision = n_codes * np.finfo(table.dtype).eps
+        change = solve_least_norm(A.copy(), b.copy(), precision, self.n_threads)
         A += np.tril(A, -1).transpose(0, 2, 1)
-        change = solve_least_norm(A, b, np.finfo(table.dtype).eps)
         # Rounded first: the objective is that of the table that is kept.
         new_table = (table + change).astype(table.dtype)
         change = new_table.astype(np.float64) - table
@@ -194,22 +195,32 @@ class _Panel:
         return squares - np.einsum("ij,j->i", errors**2, self.added)
 
 
-def solve_least_norm(A, b, precision):
+def solve_least_norm(A, b, precision, n_threads=1):
     """Least-norm solutions of A x = b for a stack of positive semidefinite matrices.
+
+    A code that no column uses has a row of zeros in A and the solution 0. Without these rows A is
+    positive definite, so that Cholesky factors give A^+ b. Where rounding leaves that in doubt,
+    the pseudo-inverse itself is computed.
 
     Parameters
     ----------
     A : ndarray of shape (n_rows, n_codes, n_codes), dtype float64
-        Symmetric; a code that is not used has a row of zeros.
+        Lower halves; overwritten.
     b : ndarray of shape (n_rows, n_codes), dtype float64
-        Right-hand sides.
+        Right-hand sides; overwritten.
     precision : float
-        Relative precision of A: directions that lie below it are rounding errors.
+        Relative precision of A: eigenvalues and pivots below it are rounding errors.
+    n_threads : int
+        OpenMP threads.
 
     Returns
     -------
     ndarray of shape (n_rows, n_codes)
         A^+ b.
     """
-    inverse = np.linalg.pinv(A, rcond=A.shape[-1] * precision, hermitian=True)
-    return np.einsum("ikl,il->ik", inverse, b)
+    solved = np.empty(len(b), dtype=np.uint8)
+    solve_tables(A, b, precision, solved, n_threads)
+    for i in np.flatnonzero(solved == 0):
+        symmetric = np.tril(A[i]) + np.tril(A[i], -1).T
+        b[i] = np.linalg.pinv(symmetric, rcond=precision, hermitian=True) @ b[i]
+    return b

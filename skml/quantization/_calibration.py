@@ -144,14 +144,12 @@ def accumulate_grams(module, leaders, batches, run, calls=None):
     dict of str to (ndarray of shape (n_inputs, n_inputs), int)
         Gram matrix in float64 and number of input vectors, for the layers that were called.
     """
-    grams = {}
+    grams = {name: _GramSum() for name in leaders}
 
     def watch(name, remaining):
         def hook(layer, args):
             nonlocal remaining
-            rows = input_rows(layer, args[0].detach()).double()
-            gram, count = grams.get(name, (0.0, 0))
-            grams[name] = gram + rows.T @ rows, count + len(rows)
+            grams[name].add(input_rows(layer, args[0].detach()))
             if remaining is not None:
                 remaining -= 1
                 if remaining == 0:
@@ -174,7 +172,33 @@ def accumulate_grams(module, leaders, batches, run, calls=None):
         finally:
             for handle in handles:
                 handle.remove()
-    return {name: (gram.numpy(), count) for name, (gram, count) in grams.items()}
+    return {name: gram.result() for name, gram in grams.items() if gram.count}
+
+
+class _GramSum:
+    """Sum of x x^T over rows that come in small numbers; products are made of many at a time."""
+
+    def __init__(self):
+        self.count = 0
+        self.total = 0.0
+        self.waiting = []
+
+    def add(self, rows):
+        # A copy: the layer's input may be overwritten before the product is made.
+        self.waiting.append(rows.double() if rows.dtype != torch.float64 else rows.clone())
+        self.count += len(rows)
+        if sum(map(len, self.waiting)) >= max(1024, rows.shape[1]):
+            self._flush()
+
+    def result(self):
+        if self.waiting:
+            self._flush()
+        return self.total.numpy(), self.count
+
+    def _flush(self):
+        rows = torch.cat(self.waiting)
+        self.total = self.total + rows.T @ rows
+        self.waiting = []
 
 
 def unfolding(layer):
