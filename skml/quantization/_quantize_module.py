@@ -172,6 +172,7 @@ def _quantize(module, quantizer, batches, run, modules, bits, sequential, inplac
     layers = {name: layer for name, layer in wanted.items() if rules(name) is not None}
 
     report = []
+    modes = {name: layer.training for name, layer in layers.items()}
     with _evaluation(module):
         calls = trace_layers(module, layers, batches, run)
         groups = group_by_input(calls, layers)
@@ -192,6 +193,7 @@ def _quantize(module, quantizer, batches, run, modules, bits, sequential, inplac
             fitted = clone(quantizer)._fit_gram(gram, n_samples)
             for name in group:
                 packed, entry = _pack_layer(layers[name], fitted.set_params(bits=rules(name)))
+                packed.train(modes[name])
                 report.append({"name": name, **entry, "n_samples": n_samples})
                 module = _replace(module, name, packed)
     _warn_about_the_rest(module, rules, modules)
@@ -277,7 +279,6 @@ def _pack_layer(layer, fitted):
     packed = LUTLinear.from_weight(weight, layer.bias)
     if isinstance(layer, nn.Conv2d):
         packed = LUTConv2d(packed, unfolding(layer))
-    packed.train(layer.training)
     entry = {
         "shape": W.shape,
         "bits": weight.bits,

@@ -67,8 +67,8 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
     Notes
     -----
     The maps of a network are quantised one after the other: the inputs X of layer l that enter
-    its Gram matrix :math:`H_l = X_l^T X_l` have gone through the quantised layers before it, so
-    that later layers make up for errors of earlier ones.
+    its Gram matrix :math:`H_l = X_l^T X_l` have gone through the quantised layers before it, and
+    are those that it will see.
 
     The kernels compute in float32, so outputs for float64 and float32 inputs agree to about
     1e-6 of the largest output. Maps of at most 4096 weights, where a kernel has nothing to
