@@ -13,7 +13,7 @@
 
 #define LANES 16         /* words in a block, inputs in a slice */
 #define ROWS 4           /* weight rows of a register tile */
-#define COLUMNS 4        /* rows of X (columns of X^T) of a register tile */
+#define COLUMNS 8        /* rows of X (columns of X^T) of a register tile, at most */
 #define TILE_ROWS 64     /* weight rows of a work item */
 #define TILE_COLUMNS 16  /* rows of X of a work item */
 

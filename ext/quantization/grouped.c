@@ -23,7 +23,7 @@ typedef struct {
     integer_inputs *groups;
 } prepared;
 
-static int64_t column_groups(const product *p) { return (p->n_columns + COLUMNS - 1) / COLUMNS; }
+static int64_t column_groups(const product *p) { return (p->n_columns + INT_COLUMNS - 1) / INT_COLUMNS; }
 
 static int prepare(prepared *ready, const grouped_problem *g) {
     int64_t n_floats;

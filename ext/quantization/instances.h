@@ -22,6 +22,7 @@
     }
 #define FUNCTIONS(format, bits)                                                                 \
     TILE(format, bits, 1) TILE(format, bits, 2) TILE(format, bits, 3) TILE(format, bits, 4)     \
+    TILE(format, bits, 5) TILE(format, bits, 6) TILE(format, bits, 7) TILE(format, bits, 8)     \
     DECODER(format, bits)
 #define ALL_FUNCTIONS(format)                                                                   \
     FUNCTIONS(format, 1) FUNCTIONS(format, 2) FUNCTIONS(format, 3) FUNCTIONS(format, 4)         \
@@ -32,7 +33,9 @@ ALL_FUNCTIONS(FORMAT_UNIFORM)
 
 #define TILE_NAMES(format, bits)                                                                \
     {JOIN(INSTANCE_ISA, tile, format, bits, 1), JOIN(INSTANCE_ISA, tile, format, bits, 2),      \
-     JOIN(INSTANCE_ISA, tile, format, bits, 3), JOIN(INSTANCE_ISA, tile, format, bits, 4)}
+     JOIN(INSTANCE_ISA, tile, format, bits, 3), JOIN(INSTANCE_ISA, tile, format, bits, 4),      \
+     JOIN(INSTANCE_ISA, tile, format, bits, 5), JOIN(INSTANCE_ISA, tile, format, bits, 6),      \
+     JOIN(INSTANCE_ISA, tile, format, bits, 7), JOIN(INSTANCE_ISA, tile, format, bits, 8)}
 #define DECODER_NAME(format, bits) JOIN(INSTANCE_ISA, decode, format, bits, row)
 #define EACH_WIDTH(name, format)                                                                \
     {name(format, 1), name(format, 2), name(format, 3), name(format, 4),                        \

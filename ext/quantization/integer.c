@@ -9,14 +9,14 @@ void multiply_integer_item(const product *problem, const integer_plan *plan,
     const packed_weight *w = problem->weight;
     const int64_t row1 = min64(row0 + TILE_ROWS, w->n_rows);
     const int64_t column1 = min64(column0 + TILE_COLUMNS, problem->n_columns);
-    for (int64_t c0 = column0; c0 < column1; c0 += COLUMNS) {
-        const int64_t width = min64(COLUMNS, column1 - c0);
+    for (int64_t c0 = column0; c0 < column1; c0 += INT_COLUMNS) {
+        const int64_t width = min64(INT_COLUMNS, column1 - c0);
         const integer_kernel kernel = integer_kernel_for(isa, w, plan->strided, (int)width);
         for (int64_t i = row0; i < row1; i += ROWS) {
-            float sums[ROWS * COLUMNS];
+            float sums[ROWS * INT_COLUMNS];
             int64_t rows[ROWS];
             for (int r = 0; r < ROWS; r++) rows[r] = min64(i + r, row1 - 1);
-            kernel(w, plan, rows, &groups[c0 / COLUMNS], sums);
+            kernel(w, plan, rows, &groups[c0 / INT_COLUMNS], sums);
             for (int64_t c = 0; c < width; c++)
                 for (int64_t r = 0; r < min64(ROWS, row1 - i); r++)
                     problem->y[(c0 + c) * problem->y_stride + i + r] = sums[r * width + c];
@@ -30,7 +30,7 @@ int multiply_integer(const product *problem, int act_bits, int64_t act_group, in
                      int n_threads) {
     const int64_t row_items = (problem->weight->n_rows + TILE_ROWS - 1) / TILE_ROWS;
     const int64_t column_items = (problem->n_columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    const int64_t n_groups = (problem->n_columns + COLUMNS - 1) / COLUMNS;
+    const int64_t n_groups = (problem->n_columns + INT_COLUMNS - 1) / INT_COLUMNS;
     integer_plan plan;
     if (row_items == 0 || column_items == 0) return 0;
     if (make_plan(&plan, problem->weight, act_group)) return -1;

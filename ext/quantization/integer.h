@@ -15,6 +15,7 @@
 
 #include "gemm.h"
 
+#define INT_COLUMNS 4  /* rows of X of a register tile */
 #define QUAD 4
 #define QUAD_BYTES (LANES * QUAD)
 #define SEGMENT_INPUTS 4096
@@ -58,10 +59,10 @@ int quantize_inputs(integer_inputs *groups, const product *problem, const intege
 void free_inputs(integer_inputs *groups, int64_t n_groups);
 
 /* integer_ISA.c: [strided][bits - 1][columns - 1]; strided only for bits that divide 8. */
-extern const integer_kernel scalar_integer[2][MAX_BITS][COLUMNS];
+extern const integer_kernel scalar_integer[2][MAX_BITS][INT_COLUMNS];
 #ifdef HAVE_X86
-extern const integer_kernel avx2_integer[2][MAX_BITS][COLUMNS];
-extern const integer_kernel avx512_integer[2][MAX_BITS][COLUMNS];
+extern const integer_kernel avx2_integer[2][MAX_BITS][INT_COLUMNS];
+extern const integer_kernel avx512_integer[2][MAX_BITS][INT_COLUMNS];
 #endif
 
 /* dispatch.c: AVX-512 without the dot products of VNNI takes the kernels of AVX2. */

@@ -47,7 +47,7 @@ INLINE float sum_lanes(__m256 a) {
 
 /* One row, one half of the lanes: few enough registers for 4 columns. */
 INLINE void half_of_row(const packed_weight *w, const integer_plan *plan, int64_t row, int half,
-                        const integer_inputs *x, __m256 total[COLUMNS], const int bits,
+                        const integer_inputs *x, __m256 total[INT_COLUMNS], const int bits,
                         const int strided, const int columns) {
     const uint32_t *words = w->words + row * w->n_blocks * LANES + 8 * half;
     for (int64_t i = 0; i < plan->n_segments; i++) {
@@ -57,7 +57,7 @@ INLINE void half_of_row(const packed_weight *w, const integer_plan *plan, int64_
         const float scale = w->scale[row * w->n_groups + s->group];
         const int32_t whole = whole_zero(zero);
         const __m256 rest = _mm256_set1_ps(zero - (float)whole);
-        __m256i dots[COLUMNS];
+        __m256i dots[INT_COLUMNS];
 #pragma GCC unroll 4
         for (int c = 0; c < columns; c++) dots[c] = _mm256_setzero_si256();
         for (int64_t q = s->first_quad; q < s->last_quad; q++) {
@@ -90,7 +90,7 @@ INLINE void avx2_quads(const packed_weight *w, const integer_plan *plan,
                        const int64_t rows[ROWS], const integer_inputs *x, float *sums,
                        const int bits, const int strided, const int columns) {
     for (int r = 0; r < ROWS; r++) {
-        __m256 total[COLUMNS];
+        __m256 total[INT_COLUMNS];
         for (int c = 0; c < columns; c++) total[c] = _mm256_setzero_ps();
         half_of_row(w, plan, rows[r], 0, x, total, bits, strided, columns);
         half_of_row(w, plan, rows[r], 1, x, total, bits, strided, columns);

@@ -25,7 +25,7 @@ INLINE __m512i four_codes(__m512i words, int shift, const int bits, const int st
 INLINE void avx512_quads(const packed_weight *w, const integer_plan *plan,
                          const int64_t rows[ROWS], const integer_inputs *x, float *sums,
                          const int bits, const int strided, const int columns) {
-    __m512 total[ROWS][COLUMNS];
+    __m512 total[ROWS][INT_COLUMNS];
 #pragma GCC unroll 4
     for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 4
@@ -33,7 +33,7 @@ INLINE void avx512_quads(const packed_weight *w, const integer_plan *plan,
     for (int64_t i = 0; i < plan->n_segments; i++) {
         const segment *s = &plan->segments[i];
         const int32_t *lane_sums = x->lane_sums + i * columns * LANES;
-        __m512i dots[ROWS][COLUMNS];
+        __m512i dots[ROWS][INT_COLUMNS];
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 4

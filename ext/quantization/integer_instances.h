@@ -24,7 +24,7 @@ KERNELS(1, 1) KERNELS(1, 2) KERNELS(1, 4) KERNELS(1, 8)
 #define NAMES(strided, bits)                                                                    \
     {JOIN(INSTANCE_ISA, strided, bits, 1), JOIN(INSTANCE_ISA, strided, bits, 2),                \
      JOIN(INSTANCE_ISA, strided, bits, 3), JOIN(INSTANCE_ISA, strided, bits, 4)}
-const integer_kernel CALL(INSTANCE_ISA, integer)[2][MAX_BITS][COLUMNS] = {
+const integer_kernel CALL(INSTANCE_ISA, integer)[2][MAX_BITS][INT_COLUMNS] = {
     {NAMES(0, 1), NAMES(0, 2), NAMES(0, 3), NAMES(0, 4), NAMES(0, 5), NAMES(0, 6), NAMES(0, 7),
      NAMES(0, 8)},
     {NAMES(1, 1), NAMES(1, 2), {0}, NAMES(1, 4), {0}, {0}, {0}, NAMES(1, 8)}};

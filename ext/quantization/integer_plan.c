@@ -120,13 +120,13 @@ static void scatter_bytes(integer_inputs *g, const integer_plan *plan, const pac
 int quantize_inputs(integer_inputs *groups, const product *problem, const integer_plan *plan,
                     int act_bits) {
     const packed_weight *w = problem->weight;
-    const int64_t n = w->n_inputs, n_groups = (problem->n_columns + COLUMNS - 1) / COLUMNS;
+    const int64_t n = w->n_inputs, n_groups = (problem->n_columns + INT_COLUMNS - 1) / INT_COLUMNS;
     int8_t *rounded = malloc((size_t)n);
     int failed = rounded == NULL;
     memset(groups, 0, (size_t)n_groups * sizeof(integer_inputs));
     for (int64_t i = 0; i < n_groups && !failed; i++) {
         integer_inputs *g = &groups[i];
-        const int64_t c0 = i * COLUMNS, width = min64(COLUMNS, problem->n_columns - c0);
+        const int64_t c0 = i * INT_COLUMNS, width = min64(INT_COLUMNS, problem->n_columns - c0);
         g->values = (int8_t *)aligned_floats(plan->n_quads * width * QUAD_BYTES / 4);
         g->lane_sums = (int32_t *)aligned_floats(plan->n_segments * width * LANES);
         g->scale = aligned_floats(plan->n_act_groups * width);

@@ -18,13 +18,13 @@ INLINE void scalar_quads(const packed_weight *w, const integer_plan *plan,
                          const int bits, const int strided, const int columns) {
     for (int r = 0; r < ROWS; r++) {
         const uint32_t *words = w->words + rows[r] * w->n_blocks * LANES;
-        double total[COLUMNS] = {0};
+        double total[INT_COLUMNS] = {0};
         for (int64_t i = 0; i < plan->n_segments; i++) {
             const segment *s = &plan->segments[i];
             const float zero = w->zero[rows[r] * w->n_groups + s->group];
             const float scale = w->scale[rows[r] * w->n_groups + s->group];
             const int32_t whole = whole_zero(zero);
-            int64_t dots[COLUMNS] = {0};
+            int64_t dots[INT_COLUMNS] = {0};
             for (int64_t q = s->first_quad; q < s->last_quad; q++)
                 for (int l = 0; l < LANES; l++) {
                     const uint32_t codes = four_codes(words[plan->quads[q].block * LANES + l],

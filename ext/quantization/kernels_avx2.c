@@ -1,7 +1,7 @@
 /* AVX2: a permutation reaches 8 levels, so 4 bits take two and a blend on bit 3.
  *
  * A slice of 16 inputs is two registers.  With 16 registers in all, a tile of 4 rows is worked off
- * as two pairs of rows.
+ * by pairs of rows, and row by row beyond 4 columns.
  */
 #include "gemm.h"
 
@@ -10,7 +10,10 @@
 
 #define TARGET __attribute__((target("avx2,fma")))
 #define INLINE TARGET static inline __attribute__((always_inline))
-#define PREFETCH_WORDS 512  /* 2 KiB ahead of each row */
+/* Rows of up to 8 KiB are fetched a tile ahead, since a stream per row would stop at each row's
+ * end; longer ones 2 KiB ahead of themselves. */
+#define LONG_ROW 128
+#define PREFETCH_WORDS 512
 #define PAIR 2
 
 typedef struct {
@@ -76,11 +79,13 @@ INLINE float sum_lanes(__m256 a) {
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
-INLINE void pair_of_rows(const packed_weight *w, const int64_t rows[PAIR], const float *x,
-                         int64_t first, int64_t last, float *sums, const int format,
-                         const int bits, const int columns) {
+/* A register tile of n_rows x columns; both are constants, of a product of at most 8. */
+INLINE void tile_of(const packed_weight *w, const int64_t *rows, const float *x, int64_t first,
+                    int64_t last, float *sums, const int format, const int bits,
+                    const int n_rows, const int columns) {
     const int per_word = 32 / bits;
     const int64_t group_slices = (w->group_size + LANES - 1) / LANES;
+    const int64_t ahead = w->n_blocks <= LONG_ROW ? n_rows * w->n_blocks * LANES : PREFETCH_WORDS;
     const uint32_t *source[PAIR];
     levels row_levels[PAIR];
     /* One column alone would wait for its own sums: its halves are added apart. */
@@ -89,10 +94,10 @@ INLINE void pair_of_rows(const packed_weight *w, const int64_t rows[PAIR], const
     int64_t slice = first * per_word, group = slice / group_slices, change = slice;
 
 #pragma GCC unroll 2
-    for (int r = 0; r < PAIR; r++) {
+    for (int r = 0; r < n_rows; r++) {
         source[r] = w->words + rows[r] * w->n_blocks * LANES;
         start_row(&row_levels[r], w, rows[r], format, bits);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int c = 0; c < columns; c++)
             total[0][r][c] = total[1][r][c] = _mm256_setzero_ps();
     }
@@ -100,16 +105,16 @@ INLINE void pair_of_rows(const packed_weight *w, const int64_t rows[PAIR], const
     for (int64_t b = first; b < last; b++) {
         __m256i words[2][PAIR];
 #pragma GCC unroll 2
-        for (int r = 0; r < PAIR; r++) {
+        for (int r = 0; r < n_rows; r++) {
             const uint32_t *block = source[r] + b * LANES;
             words[0][r] = _mm256_loadu_si256((const __m256i *)block);
             words[1][r] = _mm256_loadu_si256((const __m256i *)(block + 8));
-            _mm_prefetch((const char *)(block + PREFETCH_WORDS), _MM_HINT_T0);
+            _mm_prefetch((const char *)(block + ahead), _MM_HINT_T1);
         }
         for (int j = 0; j < per_word; j++, slice++, x += columns * LANES) {
             if (format == FORMAT_UNIFORM && slice == change) {
 #pragma GCC unroll 2
-                for (int r = 0; r < PAIR; r++) start_group(&row_levels[r], w, rows[r], group, bits);
+                for (int r = 0; r < n_rows; r++) start_group(&row_levels[r], w, rows[r], group, bits);
                 group++;
                 change = group * group_slices;
             }
@@ -118,15 +123,15 @@ INLINE void pair_of_rows(const packed_weight *w, const int64_t rows[PAIR], const
                 const int chain = chains == 2 ? h : 0;
                 __m256 values[PAIR];
 #pragma GCC unroll 2
-                for (int r = 0; r < PAIR; r++) {
+                for (int r = 0; r < n_rows; r++) {
                     values[r] = decode_lanes(&row_levels[r], words[h][r], format, bits);
                     words[h][r] = _mm256_srli_epi32(words[h][r], bits);
                 }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
                 for (int c = 0; c < columns; c++) {
                     const __m256 input = _mm256_loadu_ps(x + c * LANES + 8 * h);
 #pragma GCC unroll 2
-                    for (int r = 0; r < PAIR; r++)
+                    for (int r = 0; r < n_rows; r++)
                         total[chain][r][c] =
                             _mm256_fmadd_ps(values[r], input, total[chain][r][c]);
                 }
@@ -134,8 +139,8 @@ INLINE void pair_of_rows(const packed_weight *w, const int64_t rows[PAIR], const
         }
     }
 #pragma GCC unroll 2
-    for (int r = 0; r < PAIR; r++)
-#pragma GCC unroll 4
+    for (int r = 0; r < n_rows; r++)
+#pragma GCC unroll 8
         for (int c = 0; c < columns; c++)
             sums[r * columns + c] += sum_lanes(_mm256_add_ps(total[0][r][c], total[1][r][c]));
 }
@@ -143,8 +148,9 @@ INLINE void pair_of_rows(const packed_weight *w, const int64_t rows[PAIR], const
 INLINE void avx2_tile(const packed_weight *w, const int64_t rows[ROWS], const float *x,
                       int64_t first, int64_t last, float *sums, const int format, const int bits,
                       const int columns) {
-    for (int r = 0; r < ROWS; r += PAIR)
-        pair_of_rows(w, rows + r, x, first, last, sums + r * columns, format, bits, columns);
+    const int n_rows = columns <= 4 ? PAIR : 1;
+    for (int r = 0; r < ROWS; r += n_rows)
+        tile_of(w, rows + r, x, first, last, sums + r * columns, format, bits, n_rows, columns);
 }
 
 INLINE void avx2_decode(const packed_weight *w, int64_t row, int64_t first, int64_t last,

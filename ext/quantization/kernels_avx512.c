@@ -11,7 +11,10 @@
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma")))
 #define INLINE TARGET static inline __attribute__((always_inline))
-#define PREFETCH_WORDS 512  /* 2 KiB ahead of each row */
+/* Rows of up to 8 KiB are fetched a tile ahead, since a stream per row would stop at each row's
+ * end; longer ones 2 KiB ahead of themselves. */
+#define LONG_ROW 128
+#define PREFETCH_WORDS 512
 
 /* What decoding a row needs; the constant format and width decide which members live. */
 typedef struct {
@@ -62,14 +65,27 @@ INLINE __m512 decode_lanes(const levels *l, __m512i words, const int format, con
     return _mm512_i32gather_ps(_mm512_and_epi32(words, mask), l->table, 4);
 }
 
-INLINE void avx512_tile(const packed_weight *w, const int64_t rows[ROWS], const float *x,
-                        int64_t first, int64_t last, float *sums, const int format,
-                        const int bits, const int columns) {
+/* The sums over the lanes of four registers. */
+INLINE __m128 sum_four(__m512 a, __m512 b, __m512 c, __m512 d) {
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512d low = _mm512_castps_pd(ab), high = _mm512_castps_pd(cd);
+    const __m512 all = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(low, high)),
+                                     _mm512_castpd_ps(_mm512_unpackhi_pd(low, high)));
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+/* ROWS x columns (at most 4: 16 sums in registers) of a group of `width` columns. */
+INLINE void tile_of(const packed_weight *w, const int64_t rows[ROWS], const float *x,
+                    int64_t first, int64_t last, float *sums, const int format, const int bits,
+                    const int columns, const int width) {
     const int per_word = 32 / bits;
     const int64_t group_slices = (w->group_size + LANES - 1) / LANES;
+    const int64_t ahead = w->n_blocks <= LONG_ROW ? ROWS * w->n_blocks * LANES : PREFETCH_WORDS;
     const uint32_t *source[ROWS];
     levels row_levels[ROWS];
-    __m512 total[ROWS][COLUMNS];
+    __m512 total[ROWS][4];
     int64_t slice = first * per_word, group = slice / group_slices, change = slice;
 
 #pragma GCC unroll 4
@@ -79,19 +95,20 @@ INLINE void avx512_tile(const packed_weight *w, const int64_t rows[ROWS], const 
 #pragma GCC unroll 4
         for (int c = 0; c < columns; c++) total[r][c] = _mm512_setzero_ps();
     }
-    x += slice * columns * LANES;
+    x += slice * width * LANES;
     for (int64_t b = first; b < last; b++) {
         __m512i words[ROWS];
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS; r++) {
             words[r] = _mm512_loadu_si512(source[r] + b * LANES);
-            _mm_prefetch((const char *)(source[r] + b * LANES + PREFETCH_WORDS), _MM_HINT_T0);
+            _mm_prefetch((const char *)(source[r] + b * LANES + ahead), _MM_HINT_T1);
         }
-        for (int j = 0; j < per_word; j++, slice++, x += columns * LANES) {
+        for (int j = 0; j < per_word; j++, slice++, x += width * LANES) {
             __m512 values[ROWS];
             if (format == FORMAT_UNIFORM && slice == change) {
 #pragma GCC unroll 4
-                for (int r = 0; r < ROWS; r++) start_group(&row_levels[r], w, rows[r], group, bits);
+                for (int r = 0; r < ROWS; r++)
+                    start_group(&row_levels[r], w, rows[r], group, bits);
                 group++;
                 change = group * group_slices;
             }
@@ -110,9 +127,25 @@ INLINE void avx512_tile(const packed_weight *w, const int64_t rows[ROWS], const 
         }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < ROWS; r++) {
+        float *row_sums = sums + r * width;
+        if (columns == 4) {
+            const __m128 four = sum_four(total[r][0], total[r][1], total[r][2], total[r][3]);
+            _mm_storeu_ps(row_sums, _mm_add_ps(_mm_loadu_ps(row_sums), four));
+            continue;
+        }
 #pragma GCC unroll 4
-        for (int c = 0; c < columns; c++) sums[r * columns + c] += _mm512_reduce_add_ps(total[r][c]);
+        for (int c = 0; c < columns; c++) row_sums[c] += _mm512_reduce_add_ps(total[r][c]);
+    }
+}
+
+INLINE void avx512_tile(const packed_weight *w, const int64_t rows[ROWS], const float *x,
+                        int64_t first, int64_t last, float *sums, const int format,
+                        const int bits, const int columns) {
+    const int left = columns <= 4 ? columns : 4;
+    tile_of(w, rows, x, first, last, sums, format, bits, left, columns);
+    if (columns > 4)
+        tile_of(w, rows, x + 4 * LANES, first, last, sums + 4, format, bits, columns - 4, columns);
 }
 
 INLINE void avx512_decode(const packed_weight *w, int64_t row, int64_t first, int64_t last,

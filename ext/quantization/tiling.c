@@ -10,7 +10,7 @@
 #include "gemm.h"
 #include "tiling.h"
 
-#define CHUNK_INPUTS 2048
+#define CHUNK_FLOATS 8192  /* of X: 32 KiB */
 
 float *pack_inputs(const product *problem, int64_t *n_floats) {
     const int64_t n_slices = slices_of(problem->weight), n = problem->weight->n_inputs;
@@ -64,8 +64,9 @@ void multiply_item(const product *problem, int isa, const float *packed, int64_t
     const int64_t row1 = min64(row0 + TILE_ROWS, w->n_rows);
     const int64_t column1 = min64(column0 + TILE_COLUMNS, problem->n_columns);
     const int64_t slices = slices_of(w), per_block = LANES * codes_per_word(w->bits);
-    const int64_t one_column = column1 - column0 == 1;
-    const int64_t step = one_column ? max64(w->n_blocks, 1) : max64(CHUNK_INPUTS / per_block, 1);
+    const int64_t widest = min64(COLUMNS, column1 - column0);
+    const int64_t step = widest == 1 ? max64(w->n_blocks, 1)
+                                     : max64(CHUNK_FLOATS / widest / per_block, 1);
     float sums[TILE_COLUMNS / COLUMNS][TILE_ROWS * COLUMNS];
 
     memset(sums, 0, sizeof(sums));

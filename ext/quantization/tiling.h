@@ -12,7 +12,7 @@ static inline float *aligned_floats(int64_t n) {
     return (float *)aligned_alloc(64, bytes);
 }
 
-/* X in the order of the kernels, groups of up to 4 columns: [slice][column][lane]. */
+/* X in the order of the kernels, groups of up to COLUMNS columns: [slice][column][lane]. */
 float *pack_inputs(const product *problem, int64_t *n_floats);
 
 /* Y[column0 : column0 + 16, row0 : row0 + 64]. */
