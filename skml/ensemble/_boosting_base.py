@@ -14,12 +14,11 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skml.ensemble._boosting_engines import HistogramEngine, PresortedEngine
-from skml.ensemble._boosting_pruning import prune
+from skml.ensemble._boosting_stages import Stages
 from skml.ensemble._flat import FlatTrees
 from skml.ensemble._hist_builder import max_threads
 from skml.ensemble._stages import add_leaf_values
 from skml.metrics import missingness_reliance
-from skml.tree._growing import as_sklearn_tree
 from skml.tree._input import (
     as_float32,
     imputed_and_mask,
@@ -41,7 +40,6 @@ from skml.utils._missing import (
     impute,
     missing_rate,
 )
-from skml.utils._progress import progress
 
 __all__ = ["BOOSTING_CONSTRAINTS", "BaseMAGradientBoosting"]
 
@@ -133,18 +131,19 @@ class BaseMAGradientBoosting(BaseEstimator):
             self.estimators_ = np.empty((0, loss.n_outputs), dtype=object)
             self.train_score_ = np.zeros(0)
             self.validation_score_ = np.zeros(0)
+            self.oob_scores_ = self.oob_improvement_ = np.zeros(0)
         self.feature_missing_rate_ = missing_rate(rows.mask, n_features, sample_weight)
         self.max_features_ = number_of_features(self.max_features, n_features)
         engine = self._make_engine(rows)
         raw = self._start(rows, loss, engine, fit_init=not going_on)
         gradient = np.empty_like(raw)
-        score = loss.step(rows.y, raw, rows.weight, gradient, self._n_threads)
+        loss.step(rows.y, raw, rows.weight, gradient, self._n_threads)
         settings = self._settings(rows, gradient)
         if n_kept:
             self._replay(engine, raw)
-            score = loss.step(rows.y, raw, rows.weight, gradient, self._n_threads)
-        stages = _Stages(self, rows, held_out, loss, engine, settings)
-        stages.run(raw, gradient, score)
+            loss.step(rows.y, raw, rows.weight, gradient, self._n_threads)
+        stages = Stages(self, rows, loss, engine, settings)
+        stages.run(raw, gradient, held_out)
         self.n_estimators_ = len(self.estimators_)
         self._flat = self._flatten()
         relied = engine.relied == 1
@@ -167,7 +166,9 @@ class BaseMAGradientBoosting(BaseEstimator):
 
     def _make_engine(self, rows):
         if self.max_bins is None:
-            return PresortedEngine(rows.X, rows.mask, self.imputer_, self.penalty_scope)
+            return PresortedEngine(
+                rows.X, rows.mask, self.imputer_, self.penalty_scope, rows.weight
+            )
         return HistogramEngine(
             rows.X,
             rows.mask,
@@ -383,103 +384,6 @@ class BaseMAGradientBoosting(BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.target_tags.multi_output = False
         return tags
-
-
-class _Stages:
-    """The loop over stages, with what stays the same during it."""
-
-    def __init__(self, model, rows, held_out, loss, engine, settings):
-        self.model, self.rows, self.loss, self.engine = model, rows, loss, engine
-        self.settings = settings
-        self.held_out = held_out
-
-    def run(self, raw, gradient, score):
-        """Grow stages until there are enough or the held-out loss stops falling."""
-        model, rows = self.model, self.rows
-        trees, scores = list(model.estimators_), list(model.train_score_)
-        held_out_scores = list(model.validation_score_)
-        if self.held_out is not None:
-            X_held_out = model._imputed(self.held_out.X)
-            raw_held_out = model._initial_raw(X_held_out)
-            if trees:
-                model._flatten().add_to(
-                    raw_held_out, X_held_out, model.learning_rate, model._n_threads
-                )
-        stages = range(len(trees), model.n_estimators)
-        for t in progress(stages, "boosting", model.verbose):
-            rng = np.random.default_rng([model._seed, t])
-            bag = self._draw_bag(rng)
-            stage = self._grow_stage(raw, gradient, bag, rng)
-            trees.append(stage)
-            score = self.loss.step(rows.y, raw, rows.weight, gradient, model._n_threads)
-            if bag is not None:
-                inside = rows.take(bag)
-                score = self.loss.value(inside.y, raw[:, bag], inside.weight)
-            scores.append(score)
-            if self.held_out is None:
-                continue
-            flat = FlatTrees.from_trees([e.tree_ for e in stage], np.arange(len(stage)))
-            flat.add_to(raw_held_out, X_held_out, model.learning_rate, model._n_threads)
-            held_out_scores.append(
-                self.loss.value(self.held_out.y, raw_held_out, self.held_out.weight)
-            )
-            if _has_stalled(held_out_scores, model.n_iter_no_change, model.tol):
-                break
-        model.estimators_ = np.array(trees, dtype=object).reshape(-1, self.loss.n_outputs)
-        model.train_score_ = np.array(scores)
-        model.validation_score_ = np.array(held_out_scores)
-
-    def _draw_bag(self, rng):
-        """Which rows this stage fits on, bool; None for all."""
-        n = len(self.rows.y)
-        if self.model.subsample == 1.0:
-            return None
-        bag = np.zeros(n, dtype=bool)
-        bag[rng.choice(n, max(1, int(self.model.subsample * n)), replace=False)] = True
-        return bag
-
-    def _grow_stage(self, raw, gradient, bag, rng):
-        model, rows, engine = self.model, self.rows, self.engine
-        settings, weight = self.settings, rows.weight
-        if bag is not None:
-            weight = bag.astype(np.float64) if weight is None else weight * bag
-            settings = replace(
-                settings, min_weight_leaf=model.min_weight_fraction_leaf * weight.sum()
-            )
-        stage = np.empty(len(raw), dtype=object)
-        for k, g in enumerate(gradient):
-            seed = int(rng.integers(2**31 - 1))
-            grown = engine.grow(g, settings, rows.weight, bag, seed)
-            tree = as_sklearn_tree(grown, grown.nodes["value"].reshape(-1, 1), rows.X.shape[1])
-            leaf = engine.leaves(tree, grown)
-            if model.ccp_alpha > 0:
-                tree, leaf = prune(tree, leaf, model.ccp_alpha)
-            # Sigma falls after every tree, so the next class's tree reads these cells for free;
-            # and over all rows, since every row passes every tree when it is predicted.
-            engine.read(leaf, *links(tree))
-            values = self.loss.leaf_values(
-                leaf, tree.node_count, rows.y, raw, g, weight, model._n_threads
-            )
-            is_leaf = tree.children_left == -1
-            tree.value[is_leaf, 0, 0] = values[is_leaf]
-            values = np.ascontiguousarray(tree.value[:, 0, 0])
-            add_leaf_values(raw[k], leaf, values, model.learning_rate, model._n_threads)
-            stage[k] = model._as_estimator(tree, seed)
-        return stage
-
-
-def _has_stalled(scores, patience, tol):
-    """Whether the last of the losses is not below any of the last ones that were an improvement.
-
-    Told from all losses, so that a warm start goes on where the first fit ended.
-    """
-    recent = np.full(patience, np.inf)
-    stalled = False
-    for t, score in enumerate(scores):
-        stalled = not np.any(score + tol < recent)
-        if not stalled:
-            recent[t % patience] = score
-    return stalled
 
 
 def _n_threads():

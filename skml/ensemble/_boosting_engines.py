@@ -33,6 +33,7 @@ class PresortedEngine:
     imputer : fitted transformer, or None for native treatment of NaN
     penalty_scope : {"node", "feature", "row"}
         What a tree makes free for the trees after it.
+    sample_weight : float64 ndarray of shape (n_samples,) or None
 
     Attributes
     ----------
@@ -40,16 +41,18 @@ class PresortedEngine:
         1 for the rows that have read a missing value so far.
     """
 
-    def __init__(self, X, mask, imputer, penalty_scope):
+    def __init__(self, X, mask, imputer, penalty_scope, sample_weight):
         self.data = PresortedData.from_columns(
             float32_columns(X, mask, imputer), mask, native=imputer is None
         )
         self.penalty_scope = penalty_scope
+        self.weight = sample_weight
         self.priced = self.data.mask.copy()
         self.relied = np.zeros(len(X), dtype=np.uint8)
 
-    def grow(self, target, settings, weight, bag, seed):
+    def grow(self, target, settings, bag, seed):
         """Grow a tree on `target` with the rows of `bag` (None: all); see `grow_tree`."""
+        weight = self.weight
         if bag is not None:
             weight = bag.astype(np.float64) if weight is None else weight * bag
         return grow_tree(
@@ -109,7 +112,7 @@ class HistogramEngine:
     penalty_scope : {"node", "feature", "row"}
         What a tree makes free for the trees after it.
     sample_weight : float64 ndarray of shape (n_samples,) or None
-        Weights of the rows in the quantiles that bound the bins.
+        Weights of the rows, also in the quantiles that bound the bins.
     max_bins : int
     seed : int
     n_threads : int
@@ -125,6 +128,13 @@ class HistogramEngine:
     ):
         self.X, self.imputer, self.penalty_scope = X, imputer, penalty_scope
         self.n_threads = n_threads
+        # Histograms take weights as float32: in a unit near the greatest, a power of two, so that
+        # whole numbers stay exact.
+        self.unit = 1.0
+        self.weight = None
+        if sample_weight is not None:
+            self.unit = 2.0 ** np.floor(np.log2(sample_weight.max()))
+            self.weight = sample_weight / self.unit
         built_in = imputer is None or isinstance(imputer, ColumnImputer)
         filled = X if built_in else impute(imputer, X)
         cuts = bin_edges(filled, mask, sample_weight, max_bins, seed=seed, n_threads=n_threads)
@@ -156,10 +166,10 @@ class HistogramEngine:
         self.priced = self.mask if penalty_scope == "node" else self.mask.copy()
         self.relied = np.zeros(len(X), dtype=np.uint8)
 
-    def grow(self, target, settings, weight, bag, seed):
+    def grow(self, target, settings, bag, seed):
         """Grow a tree on `target` with the rows of `bag` (None: all)."""
         # In units of the target's size: alpha is a price in squared units.
-        scaled, mean, scale = center_and_scale(target, weight, self.n_threads)
+        scaled, mean, scale = center_and_scale(target, self.weight, self.n_threads)
         nodes, leaf, depth = grow_binned(
             self.codes,
             self.n_bins,
@@ -168,14 +178,14 @@ class HistogramEngine:
             self.priced,
             self.mask_row,
             scaled,
-            weight,
+            self.weight,
             None if bag is None else np.flatnonzero(bag).astype(np.int32),
             alpha=settings.alpha / scale / scale,
             stop_on_net_loss=settings.stop_on_net_loss,
             max_depth=UNLIMITED if settings.max_depth is None else settings.max_depth,
             min_samples_split=settings.min_samples_split,
             min_samples_leaf=settings.min_samples_leaf,
-            min_weight_leaf=settings.min_weight_leaf,
+            min_weight_leaf=settings.min_weight_leaf / self.unit,
             min_impurity_decrease=settings.min_impurity_decrease / scale / scale,
             max_features=settings.max_features,
             max_leaf_nodes=-1 if settings.max_leaf_nodes is None else settings.max_leaf_nodes,
@@ -187,6 +197,7 @@ class HistogramEngine:
         nodes["impurity"] *= scale * scale
         nodes["value"] *= scale
         nodes["value"] += mean
+        nodes["weighted_n_node_samples"] *= self.unit
         return GrownTree(nodes, leaf, depth)
 
     def leaves(self, tree, grown):

@@ -41,7 +41,7 @@ class SquaredError:
         sums, norm = _stages.leaf_sums(
             leaf, gradient, weight, n_nodes, self.half_curvature, n_threads
         )
-        return np.divide(sums, norm, out=np.zeros(n_nodes), where=norm > 1e-150)
+        return np.divide(sums, norm, out=np.zeros(n_nodes), where=norm > 0)
 
 
 class BinaryLogLoss(SquaredError):

@@ -142,6 +142,12 @@ class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
     validation_score_ : ndarray of shape (n_stages,)
         Loss after each stage on the held-out rows; empty without `n_iter_no_change`.
 
+    oob_scores_ : ndarray of shape (n_stages,)
+        Loss after each stage on the rows outside its subsample; empty if ``subsample=1``.
+
+    oob_improvement_ : ndarray of shape (n_stages,)
+        By how much each stage lowers the loss of those rows; empty if ``subsample=1``.
+
     max_features_ : int
         Number of features that a node looks at.
 

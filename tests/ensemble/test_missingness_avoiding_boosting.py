@@ -496,6 +496,48 @@ def test_subsample_draws_rows_and_helps_reproducibly():
     assert {e.tree_.n_node_samples[0] for e in fits[4].estimators_.ravel()} == {1}
 
 
+@both_engines
+@both_tasks
+def test_scores_outside_the_bag(Booster, max_bins):
+    X, _, y, w = random_problem(23, Booster)
+    model = Booster(n_estimators=6, subsample=0.6, max_bins=max_bins, random_state=0).fit(X, y, w)
+    bags = []
+    for t in range(6):
+        drawn = np.random.default_rng([model._seed, t]).choice(300, 180, replace=False)
+        bags.append(np.isin(np.arange(300), drawn))
+    stages = model.staged_predict(X)
+    start = np.full(len(y), model.baseline_[0])
+    if Booster is MAGradientBoostingClassifier:
+        stages = (np.log(p[:, 1] / p[:, 0]) for p in model.staged_predict_proba(X))
+    raw = [start, *stages]
+
+    def loss(raw, part):
+        if Booster is MAGradientBoostingRegressor:
+            return np.average((y - raw)[part] ** 2, weights=w[part])
+        p = 1 / (1 + np.exp(-raw[part]))
+        return 2 * log_loss(y[part], p, sample_weight=w[part])
+
+    inside = [loss(raw[t + 1], bags[t]) for t in range(6)]
+    outside = [loss(raw[t + 1], ~bags[t]) for t in range(6)]
+    before = [loss(raw[t], ~bags[t]) for t in range(6)]
+    assert_allclose(model.train_score_, inside)
+    assert_allclose(model.oob_scores_, outside)
+    assert_allclose(model.oob_improvement_, np.subtract(before, outside), atol=1e-12)
+
+
+@both_engines
+@pytest.mark.parametrize("unit", [1e-60, 1e60])
+def test_weights_of_any_unit(unit, max_bins):
+    X, _, y, w = random_problem(24, MAGradientBoostingRegressor)
+    model = MAGradientBoostingRegressor(n_estimators=4, max_bins=max_bins, random_state=0)
+    model.set_params(min_weight_fraction_leaf=0.1)
+    scaled = clone(model).fit(X, y, w * unit)
+    model.fit(X, y, w)
+    assert_allclose(scaled.predict(X), model.predict(X), rtol=1e-6)
+    weights = scaled.estimators_[0, 0].tree_.weighted_n_node_samples
+    assert_allclose(weights / unit, model.estimators_[0, 0].tree_.weighted_n_node_samples)
+
+
 # ----- the initial estimator ---------------------------------------------------------------
 
 
