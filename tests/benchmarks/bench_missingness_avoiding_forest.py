@@ -100,14 +100,16 @@ def test_predict_proba(benchmark, record, data, gaps):
     part = slice(0, 10_000)
     given = with_gaps(X) if gaps else X
     ours = classifier(50, max_depth=10, alpha=0).fit(given[part], y[part])
-    theirs = RandomForestClassifier(50, max_depth=10, n_jobs=THREADS, random_state=0)
+    theirs = RandomForestClassifier(
+        50, max_features=1.0, max_depth=10, n_jobs=THREADS, random_state=0
+    )
     theirs.fit(X[part], y[part])
     row = compare(
         benchmark,
         f"predict_proba, 50 trees, depth 10, n = {N}, d = {D}, two threads"
         + (", 30 % of the cells missing" if gaps else ""),
         lambda: ours.predict_proba(given),
-        "RandomForestClassifier" + (" on complete rows" if gaps else ""),
+        "RandomForestClassifier(max_features=1.0)" + (" on complete rows" if gaps else ""),
         lambda: theirs.predict_proba(X),
         threads=THREADS,
     )

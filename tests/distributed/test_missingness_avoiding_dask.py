@@ -1,0 +1,84 @@
+"""Missingness-avoiding ensembles on two worker processes under joblib's dask backend."""
+
+import os
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.model_selection import GridSearchCV
+
+from skml.datasets import make_contextual_missingness
+from skml.ensemble import (
+    MAGradientBoostingClassifier,
+    MARandomForestClassifier,
+    MARandomForestRegressor,
+)
+from skml.metrics import missingness_reliance_scorer
+from skml.model_selection import TradeoffRefit
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.distributed
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        # Both workers are up, and neither is this process.
+        processes = set(client.run(os.getpid).values())
+        assert len(processes) == 2
+        assert os.getpid() not in processes
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_contextual_missingness(1500, random_state=0)
+
+
+@pytest.mark.parametrize("Forest", [MARandomForestClassifier, MARandomForestRegressor])
+def test_forest_on_two_processes_is_the_same_forest(client, Forest):
+    # Trees that take some time each: the scheduler sends the quickest ones to the worker that
+    # already holds the data.
+    X, y = make_contextual_missingness(10_000, random_state=0)
+    params = {"n_estimators": 30, "alpha": 0.1, "oob_score": True, "random_state": 0}
+    here = Forest(n_jobs=2, **params).fit(X, y)
+    with distributed.get_task_stream(client) as stream, joblib.parallel_config("dask"):
+        there = Forest(**params).fit(X, y)
+    assert len({task["worker"] for task in stream.data}) == 2
+    for one, other in zip(here.estimators_, there.estimators_, strict=True):
+        for name in ("feature", "threshold", "value", "weighted_n_node_samples"):
+            assert_array_equal(getattr(one.tree_, name), getattr(other.tree_, name))
+        assert_array_equal(one.node_missingness_reliance_, other.node_missingness_reliance_)
+        assert other.imputer_ is there.imputer_
+    assert there.missingness_reliance_ == here.missingness_reliance_ > 0
+    assert there.oob_score_ == here.oob_score_
+    assert_array_equal(there.predict(X), here.predict(X))
+    assert_array_equal(there.missingness_reliance(X), here.missingness_reliance(X))
+
+
+def test_search_over_boosting_on_two_processes_finds_the_same_model(client, data):
+    X, y = data
+    search = GridSearchCV(
+        MAGradientBoostingClassifier(n_estimators=15, max_depth=2, random_state=0),
+        {"alpha": [0.0, 0.1, 1.0]},
+        scoring={"auc": "roc_auc", "reliance": missingness_reliance_scorer},
+        refit=TradeoffRefit("auc", "reliance", gamma=0.9),
+        cv=4,
+    )
+    here = search.fit(X, y)
+    expected = {name: here.cv_results_[name] for name in here.cv_results_ if "test_" in name}
+    best, proba = here.best_params_, here.predict_proba(X)
+    with distributed.get_task_stream(client) as stream, joblib.parallel_config("dask"):
+        there = search.fit(X, y)
+    assert len({task["worker"] for task in stream.data}) == 2
+    for name, values in expected.items():
+        assert_array_equal(there.cv_results_[name], values)
+    assert there.best_params_ == best
+    assert_array_equal(there.predict_proba(X), proba)
+    assert np.ptp(expected["mean_test_reliance"]) > 0.1
