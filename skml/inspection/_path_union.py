@@ -157,6 +157,7 @@ class PathUnionDisplay:
         )
         if self.bound is not None:
             ax.axhline(self.bound, color="0.5", linestyle=":", label="rows that miss anything")
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_xlabel("Number of trees")
         ax.set_ylabel("Missingness reliance")
         ax.legend()
