@@ -118,6 +118,10 @@ class CATEBounder(BaseCATEBounder):
         Number of folds for cross-fitted nuisances: the partition is learned from tables whose
         rows took no part in their fit, and predictions average the folds' nuisances.
 
+    warm_start : bool, default=False
+        Whether a further `fit` on the same rows keeps the nuisances, if no parameter that they
+        depend on has changed. Several partitions can so be tried for the price of one stage 1.
+
     device : str, default="cpu"
         Torch device, or "auto".
 
@@ -246,6 +250,7 @@ class CATEBounder(BaseCATEBounder):
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_reference": [Interval(Integral, 1, None, closed="left")],
         "cv": [Interval(Integral, 2, None, closed="left"), None],
+        "warm_start": ["boolean"],
         "device": [str],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -273,6 +278,7 @@ class CATEBounder(BaseCATEBounder):
         n_init=1,
         max_reference=2000,
         cv=None,
+        warm_start=False,
         device="cpu",
         random_state=None,
         verbose=0,
@@ -296,6 +302,7 @@ class CATEBounder(BaseCATEBounder):
         self.n_init = n_init
         self.max_reference = max_reference
         self.cv = cv
+        self.warm_start = warm_start
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -349,6 +356,7 @@ class CATEBounder(BaseCATEBounder):
             self.outcome_bounds, y[kept], type(self).__name__
         )
         s1, s2 = self.outcome_bounds_
+        earlier = getattr(self, "_data", None) if self.warm_start else None
         self._data = Data(
             X[kept], instrument[kept], treated, (y[kept] - s1) / (s2 - s1), weight[kept]
         )
@@ -356,7 +364,10 @@ class CATEBounder(BaseCATEBounder):
         # nuisances under every partitioner.
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=4)
         self._split_seed, self._nuisance_seed, self._reference_seed = map(int, seeds[:3])
-        self._fit_nuisances(self._data)
+        settings = self._nuisance_settings()
+        if earlier != self._data or settings != self._settings_of_nuisances:
+            self._fit_nuisances(self._data)
+            self._settings_of_nuisances = settings
         self._fit_partition(int(seeds[3]))
         self._fit_cells(self._data)
         rows = self._sample_rows(len(self._data), self._reference_seed)
@@ -425,6 +436,21 @@ class CATEBounder(BaseCATEBounder):
         outcomes = [member.outcomes for member in members]
         self.propensity_estimator_ = propensities[0] if self.cv is None else propensities
         self.outcome_estimator_ = outcomes[0] if self.cv is None else outcomes
+
+    def _nuisance_settings(self):
+        """All that the nuisances depend on besides the rows, in a form that can be compared."""
+        names = (
+            "propensity_estimator outcome_estimator cv hidden_layer_sizes max_epochs device "
+            "validation_fraction random_state"
+        ).split()
+        skipped = self.cell_estimator == "refit" and not self._learns_partition
+        user_sees_less = self._learns_partition and self.cv is None
+        only_nets = self.propensity_estimator is None and self.outcome_estimator is None
+        return (
+            *(repr(getattr(self, name)) for name in names),
+            skipped,
+            user_sees_less and not only_nets,
+        )
 
     def _has_net(self):
         return self.propensity_estimator is None or self.outcome_estimator is None
@@ -560,7 +586,7 @@ class CATEBounder(BaseCATEBounder):
         unknown = ~np.isin(labels, self._known_labels)
         if unknown.any():
             raise ValueError(
-                f"partitioner gives the label {labels[unknown][0]!r}, which it gave to no "
+                f"partitioner gives the label {labels[unknown].tolist()[0]!r}, which it gave to no "
                 "training row"
             )
         return np.searchsorted(self._known_labels, labels)

@@ -1,11 +1,13 @@
 """Pictures of what the methods trade off; matplotlib is imported on use only."""
 
+from ._cate_bounds import CATEBoundsDisplay
 from ._feature_reliance import FeatureRelianceDisplay
 from ._path_union import PathUnionDisplay
 from ._reliance_curve import RelianceCurveDisplay
 from ._time_encoding import TimeEncodingDisplay
 
 __all__ = [
+    "CATEBoundsDisplay",
     "FeatureRelianceDisplay",
     "PathUnionDisplay",
     "RelianceCurveDisplay",
