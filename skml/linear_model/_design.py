@@ -7,32 +7,57 @@ sum to one. They answer scalar products only, so that a sparse X is never centre
 import numpy as np
 from scipy import sparse
 
+from skml.linear_model._standardise import standardised_columns
+
 __all__ = ["DenseDesign", "SparseDesign"]
+
+# Rows that are standardised at a time; a block of a few dozen columns stays in the cache.
+_BLOCK = 2048
 
 
 class DenseDesign:
-    """Standardised columns held as an array.
+    """Standardised columns held as an array, which is made when it is first needed.
 
     Parameters
     ----------
-    Z : ndarray of shape (n_samples, n_features)
-        Standardised columns, in Fortran order.
+    X : ndarray of shape (n_samples, n_features)
+        Columns, with NaN.
+    fill, centre, scale : ndarray of shape (n_features,)
+        What stands for NaN, what is subtracted then, and what the difference is divided by.
     weight : ndarray of shape (n_samples,) or None
         Weights of the rows with sum 1; None: 1 / n_samples each.
     """
 
-    def __init__(self, Z, weight):
-        self.Z = Z
+    def __init__(self, X, fill, centre, scale, weight):
+        self.n_samples, self.n_features = X.shape
         self.weight = weight
-        self.n_samples, self.n_features = Z.shape
+        self._raw = X, fill, centre, scale
+        self._Z = None
+
+    @classmethod
+    def of_columns(cls, Z, weight):
+        """Return the design of columns that are standardised."""
+        design = cls.__new__(cls)
+        design.n_samples, design.n_features = Z.shape
+        design.weight = weight
+        design._Z = Z
+        return design
+
+    @property
+    def Z(self):
+        """The standardised columns, in Fortran order."""
+        if self._Z is None:
+            self._Z = standardised_columns(*self._raw)
+            self._raw = None
+        return self._Z
 
     def part(self, features):
         """Return the design of some of the columns."""
-        return DenseDesign(self.Z.T[features].T, self.weight)
+        return DenseDesign.of_columns(self.Z.T[features].T, self.weight)
 
     def joined(self, other):
         """Return the design of the columns of both."""
-        return DenseDesign(np.concatenate([self.Z.T, other.Z.T]).T, self.weight)
+        return DenseDesign.of_columns(np.concatenate([self.Z.T, other.Z.T]).T, self.weight)
 
     def predict(self, coef):
         """Return the sum of the columns times coef; coef may have several columns."""
@@ -45,6 +70,28 @@ class DenseDesign:
     def gram(self):
         """Return the weighted products of the columns."""
         return self.curvature(self.weight)
+
+    def gram_and_correlation(self, values):
+        """Return the weighted products of the columns, and those with values (n_samples,).
+
+        Rows are standardised a block at a time, so that columns that nothing else asks for
+        are never written to memory.
+        """
+        if self._Z is not None or self.n_samples <= _BLOCK:
+            return self.gram(), self.correlate(values)
+        X, fill, centre, scale = self._raw
+        values = weighted(values, self.weight)
+        gram, correlation = np.zeros((self.n_features,) * 2), np.zeros(self.n_features)
+        for start in range(0, self.n_samples, _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            Z = standardised_columns(X[rows], fill, centre, scale)
+            correlation += Z.T @ values[rows]
+            if self.weight is not None:
+                Z = (Z.T * np.sqrt(self.weight[rows])).T
+            gram += Z.T @ Z
+        if self.weight is None:
+            gram /= self.n_samples
+        return gram, correlation
 
     def products(self, other):
         """Return the weighted products with the columns of another design."""
@@ -117,6 +164,10 @@ class SparseDesign:
     def gram(self):
         """Return the weighted products of the columns."""
         return self._products(self, self.weight)
+
+    def gram_and_correlation(self, values):
+        """Return the weighted products of the columns, and those with values (n_samples,)."""
+        return self.gram(), self.correlate(values)
 
     def products(self, other):
         """Return the weighted products with the columns of another design."""

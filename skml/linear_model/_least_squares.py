@@ -43,7 +43,6 @@ class LeastSquaresPath:
         self.y = y
         weight = design.weight
         self.norm = float(y @ y / len(y) if weight is None else weight @ y**2)
-        self.correlation = design.correlate(y)
         d = design.n_features
         self.coef = np.zeros(d) if coef is None else np.array(coef, dtype=np.float64)
         self._previous_threshold = None
@@ -51,7 +50,11 @@ class LeastSquaresPath:
         self._work = np.arange(d) if everything else np.empty(0, dtype=np.intp)
         self._is_in = np.full(d, everything)
         self._columns = design if everything else None
-        self._gram = np.ascontiguousarray(design.gram()) if everything else np.empty((0, 0))
+        if everything:
+            gram, self.correlation = design.gram_and_correlation(y)
+            self._gram = np.ascontiguousarray(gram)
+        else:
+            self._gram, self.correlation = np.empty((0, 0)), design.correlate(y)
         self.gradient = np.array(self.correlation)
         if coef is not None and self.coef.any():
             if everything:

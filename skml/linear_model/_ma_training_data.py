@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from skml.linear_model._design import DenseDesign, SparseDesign
-from skml.linear_model._standardise import observed_moments, standardised_columns
+from skml.linear_model._standardise import observed_moments
 from skml.utils._missing import (
     ColumnImputer,
     check_missing_mask,
@@ -169,8 +169,7 @@ def _standardise_dense(X, y, mask, sample_weight, weight, imputer, fit_intercept
         # Values under the mask need not average to the observed mean.
         stored, _, empty = observed_moments(X, None, sample_weight)
         centre = stored + empty / total * (fill - stored)
-    Z = standardised_columns(X, fill, centre, scale)
-    return DenseDesign(Z, weight), rate, centre, scale, fitted
+    return DenseDesign(X, fill, centre, scale, weight), rate, centre, scale, fitted
 
 
 def _column_imputer(strategy, mean):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import entr, log_softmax, softmax
 
-from skml.linear_model import MALasso, MALogisticRegression, _least_squares, _logistic
+from skml.linear_model import MALasso, MALogisticRegression, _design, _least_squares, _logistic
 from skml.linear_model._design import DenseDesign, SparseDesign
 from skml.linear_model._gram_descent import descend, duality_gap
 from skml.linear_model._least_squares import are_collinear, minimise_quadratic
@@ -197,7 +197,7 @@ def test_sparse_design_answers_as_the_dense_one():
     centre, scale = rng.normal(size=9), rng.uniform(0.5, 2, size=9)
     p = rng.dirichlet(np.ones(30))
     for weight in (None, p):
-        dense = DenseDesign(np.asfortranarray((X - centre) / scale), weight)
+        dense = DenseDesign(X, centre, centre, scale, weight)
         thin = SparseDesign(sparse.csc_array(X), centre, scale, weight)
         some, values = np.array([4, 0, 7]), rng.normal(size=(30, 2))
         other = rng.normal(size=30)
@@ -215,6 +215,23 @@ def test_sparse_design_answers_as_the_dense_one():
             assert_allclose(mine.products(thin), theirs.products(dense), atol=1e-12)
         joined = thin.part(some).joined(thin.part([1]))
         assert_allclose(joined.gram(), dense.part([4, 0, 7, 1]).gram(), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_samples", [1, 16, 17, 50])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_of_rows_give_the_products_of_all(monkeypatch, n_samples, weighted):
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(n_samples, 6))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    fill, centre, scale = rng.normal(size=6), rng.normal(size=6), rng.uniform(1, 2, size=6)
+    y = rng.normal(size=n_samples)
+    weight = rng.dirichlet(np.ones(n_samples)) if weighted else None
+    whole = DenseDesign(X, fill, centre, scale, weight)
+    expected = whole.gram(), whole.correlate(y)
+    monkeypatch.setattr(_design, "_BLOCK", 16)
+    for design in (whole, DenseDesign(X, fill, centre, scale, weight)):
+        for ours, theirs in zip(design.gram_and_correlation(y), expected, strict=True):
+            assert_allclose(ours, theirs, atol=1e-13)
 
 
 def test_collinear_columns_are_told_from_correlated_ones():
