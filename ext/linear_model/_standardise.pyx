@@ -36,27 +36,30 @@ def observed_moments(
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], j
     sums = np.zeros(d)
-    observed = np.zeros(d)
     missing = np.zeros(d)
     centre = np.zeros(d)
     drift = np.zeros(d)
-    cdef double[::1] total = sums, seen = observed, lost = missing, mean = centre
+    cdef double[::1] total = sums, lost = missing, mean = centre
     cdef double[::1] error = drift
+    cdef double whole = 0.0
     if n == 0 or d == 0:
         return centre, sums, missing
     with nogil:
-        _accumulate(X, hidden, weight, mean, total, seen, lost, error, False)
+        _accumulate(X, hidden, weight, mean, total, lost, error, False)
+        # Summed in the order of the missing cells, so that a column of these alone has the same sum.
+        for j in range(n):
+            whole += 1.0 if weight is None else weight[j]
         for j in range(d):
-            if seen[j] > 0:
-                mean[j] = total[j] / seen[j]
+            if lost[j] < whole:
+                mean[j] = total[j] / (whole - lost[j])
             total[j] = 0.0
-        _accumulate(X, hidden, weight, mean, total, seen, lost, error, True)
+        _accumulate(X, hidden, weight, mean, total, lost, error, True)
         for j in range(d):
-            if seen[j] > 0:
+            if lost[j] < whole:
                 # The rounding of the mean must not pass for variance of a constant column.
-                error[j] /= seen[j]
+                error[j] /= whole - lost[j]
                 mean[j] += error[j]
-                total[j] = max(total[j] / seen[j] - error[j] * error[j], 0.0)
+                total[j] = max(total[j] / (whole - lost[j]) - error[j] * error[j], 0.0)
     return centre, sums, missing
 
 
@@ -96,7 +99,6 @@ cdef void _accumulate(
     const double[::1] weight,
     const double[::1] mean,
     double[::1] total,
-    double[::1] seen,
     double[::1] lost,
     double[::1] error,
     bint squares,
@@ -115,16 +117,16 @@ cdef void _accumulate(
                     w = weight[i]
                 if hidden is not None:
                     _add_masked_row(
-                        X, hidden, mean, total, seen, lost, error, squares, w, i, column, last
+                        X, hidden, mean, total, lost, error, squares, w, i, column, last
                     )
                 elif step == 1:
                     _add_row(
-                        &X[i, column], 1, &mean[column], &total[column], &seen[column],
+                        &X[i, column], 1, &mean[column], &total[column],
                         &lost[column], &error[column], squares, w, last - column,
                     )
                 else:
                     _add_row(
-                        &X[i, column], step, &mean[column], &total[column], &seen[column],
+                        &X[i, column], step, &mean[column], &total[column],
                         &lost[column], &error[column], squares, w, last - column,
                     )
             column = last
@@ -136,7 +138,6 @@ cdef inline void _add_row(
     Py_ssize_t step,
     const double* mean,
     double* total,
-    double* seen,
     double* lost,
     double* error,
     bint squares,
@@ -145,7 +146,7 @@ cdef inline void _add_row(
 ) noexcept nogil:
     """Add one row to the sums, or to the squares of the distance from the mean."""
     cdef Py_ssize_t j
-    cdef double value, present, distance
+    cdef double value, distance
     if squares:
         for j in range(count):
             value = x[j * step]
@@ -155,10 +156,8 @@ cdef inline void _add_row(
     else:
         for j in range(count):
             value = x[j * step]
-            present = w if value == value else 0.0
-            seen[j] += present
-            lost[j] += w - present
-            total[j] += w * value if value == value else 0.0
+            lost[j] += 0.0 if value == value else w
+            total[j] += w * (value if value == value else 0.0)
 
 
 cdef void _add_masked_row(
@@ -166,7 +165,6 @@ cdef void _add_masked_row(
     const uint8_t[:, :] hidden,
     const double[::1] mean,
     double[::1] total,
-    double[::1] seen,
     double[::1] lost,
     double[::1] error,
     bint squares,
@@ -186,5 +184,4 @@ cdef void _add_masked_row(
             error[j] += w * (value - mean[j])
             total[j] += w * (value - mean[j]) * (value - mean[j])
         else:
-            seen[j] += w
             total[j] += w * value
