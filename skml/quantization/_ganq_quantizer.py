@@ -14,6 +14,9 @@ from skml.quantization._factor import PRECONDITIONERS, factorize
 from skml.quantization._outliers import combine_masks, outlier_mask
 from skml.quantization._weights import LUTWeight
 
+# Rows that are prepared together; a multiple of the panels of the alternation.
+_PART = 1024
+
 
 class GANQQuantizer(BaseWeightQuantizer):
     """Non-uniform weight quantization by alternating back-substitution and least squares.
@@ -225,60 +228,78 @@ default="auto"
 
     def _quantize(self, W, *, outlier_mask=None):
         factor = self._prepare_once()
-        original = W
+        self._check_init(len(W))
+        kept = self._kept_weights(W, factor, outlier_mask)
+        tiles = tile_factor(factor.lower, dtype=self.dtype)
+        stored = W.dtype if self.dtype == "float64" else np.float32
+        codes = np.empty(W.shape, dtype=np.uint8)
+        codebook = np.empty((len(W), 2**self.bits), dtype=stored)
+        objective = np.empty(len(W))
+        n_iter = 0
+        # In parts, so that the float64 copies of the rows stay small.
+        for start in range(0, len(W), _PART):
+            part = slice(start, start + _PART)
+            n_iter_part, codes[part], codebook[part], objective[part] = self._quantize_rows(
+                W[part], factor, tiles, None if kept is None else kept[part], part
+            )
+            n_iter = max(n_iter, n_iter_part)
+        outliers = None if kept is None else _corrections(W, factor.dead, kept, codes, codebook)
+        info = {"n_iter": n_iter, "objective": objective}
+        return LUTWeight.from_codes(codes, codebook, outliers=outliers, info=info)
+
+    def _quantize_rows(self, W, factor, tiles, kept, part):
         W = fill_dead_inputs(W.astype(np.float64), factor.dead)
-        kept = self._kept_weights(W, outlier_mask)
         normalised, centre, spread = normalise_rows(W if kept is None else _hide(W, kept))
-        table = self._first_table(normalised, centre, spread, kept is not None)
+        table = self._first_table(normalised, centre, spread, kept is not None, part)
         if kept is not None:
             normalised = (W - centre) / spread
-
         order = factor.order
         found = alternate(
             np.ascontiguousarray(normalised[:, order], dtype=self.dtype),
             table.astype(self.dtype),
-            tile_factor(factor.lower, dtype=self.dtype),
+            tiles,
             factor.added,
             kept=None if kept is None else kept[:, order].astype(np.uint8),
             max_iter=self.max_iter,
             n_threads=resolve_threads(self.n_jobs),
         )
-
         codes = np.empty(W.shape, dtype=np.uint8)
         codes[:, order] = found.codes
-        stored = original.dtype if self.dtype == "float64" else np.float32
-        codebook = (found.table.astype(np.float64) * spread + centre).astype(stored)
-        info = {"n_iter": found.n_iter, "objective": found.objective * spread[:, 0] ** 2}
-        outliers = None if kept is None else _corrections(W, kept, codes, codebook)
-        return LUTWeight.from_codes(codes, codebook, outliers=outliers, info=info)
+        codebook = found.table.astype(np.float64) * spread + centre
+        return found.n_iter, codes, codebook, found.objective * spread[:, 0] ** 2
 
-    def _kept_weights(self, W, mask):
+    def _kept_weights(self, W, factor, mask):
         n_full = self.full_rows
         if n_full > len(W):
             raise ValueError(f"full_rows must be at most the {len(W)} rows of W, got {n_full}.")
+        if self.outlier_ratio > 0 or n_full > 0:
+            W = fill_dead_inputs(W.astype(np.float64), factor.dead)
         chosen = outlier_mask(W, ratio=self.outlier_ratio, full_rows=n_full)
         return combine_masks(chosen, mask)
 
-    def _first_table(self, normalised, centre, spread, has_outliers):
-        n_codes = 2**self.bits
+    def _check_init(self, n_rows):
         if isinstance(self.init, str):
             if self.init == "paper" and self.bits not in (3, 4):
                 raise ValueError(
                     f"init='paper' is defined for bits=3 and bits=4, got bits={self.bits}; use "
                     "'auto', 'kmeans' or 'uniform'."
                 )
-            n_threads = resolve_threads(self.n_jobs)
-            return initial_codebook(
-                normalised, self.bits, self.init, has_outliers=has_outliers, n_threads=n_threads
-            )
+            return
         table = np.asarray(self.init, dtype=np.float64)
-        expected = (len(normalised), n_codes)
+        expected = (n_rows, 2**self.bits)
         if table.shape != expected or not np.isfinite(table).all():
             raise ValueError(
                 f"init must be a finite array of shape (n_outputs, 2^bits) = {expected}, got shape "
                 f"{table.shape}."
             )
-        return (table - centre) / spread
+
+    def _first_table(self, normalised, centre, spread, has_outliers, part):
+        if isinstance(self.init, str):
+            n_threads = resolve_threads(self.n_jobs)
+            return initial_codebook(
+                normalised, self.bits, self.init, has_outliers=has_outliers, n_threads=n_threads
+            )
+        return (np.asarray(self.init, dtype=np.float64)[part] - centre) / spread
 
 
 def fill_dead_inputs(W, dead):
@@ -315,9 +336,9 @@ def _hide(W, kept):
     return np.where(kept, np.nan, W)
 
 
-def _corrections(W, kept, codes, codebook):
+def _corrections(W, dead, kept, codes, codebook):
     """What is missing from the table values to the weights that are kept exactly."""
     rows, columns = np.nonzero(kept)
-    values = W[rows, columns] - codebook[rows, codes[rows, columns]].astype(np.float64)
-    shape = W.shape
-    return csr_array((values.astype(codebook.dtype), (rows, columns)), shape=shape)
+    values = fill_dead_inputs(W.astype(np.float64), dead)[rows, columns]
+    values -= codebook[rows, codes[rows, columns]].astype(np.float64)
+    return csr_array((values.astype(codebook.dtype), (rows, columns)), shape=W.shape)
