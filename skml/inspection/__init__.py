@@ -3,6 +3,7 @@
 from ._cate_bounds import CATEBoundsDisplay
 from ._feature_reliance import FeatureRelianceDisplay
 from ._path_union import PathUnionDisplay
+from ._quantization_error import QuantizationErrorDisplay
 from ._reliance_curve import RelianceCurveDisplay
 from ._time_encoding import TimeEncodingDisplay
 
@@ -10,6 +11,7 @@ __all__ = [
     "CATEBoundsDisplay",
     "FeatureRelianceDisplay",
     "PathUnionDisplay",
+    "QuantizationErrorDisplay",
     "RelianceCurveDisplay",
     "TimeEncodingDisplay",
 ]
