@@ -112,7 +112,7 @@ def measure_all(listed, data, seed, quick, **nuisances):
     train, test = slice(n_train), slice(n_train, None)
     estimator = CATEBounder(
         outcome_bounds=data.outcome_bounds,
-        max_reference=600,
+        max_reference=1000,
         max_iter=30 if quick else 300,
         max_epochs=5 if quick else 100,
         random_state=seed,
