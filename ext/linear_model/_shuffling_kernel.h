@@ -26,6 +26,7 @@ typedef struct {
 /* Far enough ahead for a read from memory, near enough to stay in the first cache. */
 #define SKML_FETCH_AHEAD 8
 #define SKML_FETCH_BYTES 2048
+#define SKML_SPARSE_AHEAD 6
 
 #if !defined(__GNUC__)
 #define __builtin_prefetch(address) ((void)(address))

@@ -94,8 +94,8 @@ SKML_INLINE TARGET void NAME(sparse_epoch)(int loss, const skml_epoch *e, const 
         stop = start + batch < n ? start + batch : n;
         total = 0;
         for (k = start; k < stop; k++) {
-            if (k + SKML_FETCH_AHEAD < n) {
-                ahead = e->order[k + SKML_FETCH_AHEAD];
+            if (k + SKML_SPARSE_AHEAD < n) {
+                ahead = e->order[k + SKML_SPARSE_AHEAD];
                 /* The processor follows a stream by itself once it has begun. */
                 __builtin_prefetch(data + indptr[ahead]);
                 __builtin_prefetch(indices + indptr[ahead]);
