@@ -93,7 +93,6 @@ class BaseShufflingSGD(BaseEstimator):
             X,
             y,
             accept_sparse="csr",
-            accept_large_sparse=False,
             dtype=[np.float64, np.float32],
             order="C",
             y_numeric=numeric,
@@ -285,8 +284,13 @@ def _train_target(params, X, target, stream, streaming=False):
     n_epochs = 1 if streaming else params.max_iter
     check_horizon(orders, training.epoch + n_epochs)
     if stream.rule is None:
-        trial = orders(training.epoch + 1)
-        stream.rule = make_rule(params, problem, training.theta, trial, streaming=streaming)
+        stream.rule = make_rule(
+            params,
+            problem,
+            training.theta,
+            lambda: orders(training.epoch + 1),
+            streaming=streaming,
+        )
     before = 0
     if params.learning_rate in _MADE_FOR_ONE_FIT and not streaming:
         before, training.epoch = training.epoch, 0
@@ -343,10 +347,21 @@ def _split(params, X, y, weight, rng):
 
 
 def _canonical(X):
-    """The kernel moves the coefficients of a row together, so no column may occur twice."""
-    if sparse.issparse(X) and not X.has_canonical_format:
+    """Bring a CSR matrix into the form that the kernel reads: int32, no column twice in a row."""
+    if not sparse.issparse(X):
+        return X
+    if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
+    if X.indices.dtype != np.int32 or X.indptr.dtype != np.int32:
+        greatest = np.iinfo(np.int32).max
+        if max(X.nnz, X.shape[1]) > greatest:
+            raise ValueError(
+                f"X has {X.nnz} stored values and {X.shape[1]} columns, sparse matrices may have "
+                f"{greatest}: pass the rows in chunks to partial_fit"
+            )
+        indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        X = sparse.csr_matrix((X.data, indices, indptr), shape=X.shape)
     return X
 
 

@@ -21,7 +21,7 @@ _TRIALS = 8
 _MOST_TRIALS = 60
 
 
-def make_rule(params, problem, theta, order, *, streaming):
+def make_rule(params, problem, theta, first_order, *, streaming):
     """Make the rule that `learning_rate` names.
 
     Parameters
@@ -33,8 +33,8 @@ def make_rule(params, problem, theta, order, *, streaming):
         The data, of the first chunk when streaming.
     theta : ndarray of shape (d + 1,)
         The start.
-    order : ndarray of shape (n,)
-        Permutation for the trial epochs.
+    first_order : callable
+        Draws the permutation for the trial epochs; called by "auto" alone.
     streaming : bool
         Whether the epochs are chunks of a stream (`partial_fit`).
 
@@ -72,7 +72,9 @@ def make_rule(params, problem, theta, order, *, streaming):
         return LogStep(ceiling, mu, horizon)
     if name == "theory":
         return TheoryStep(params, problem, theta, horizon, random_order)
-    gamma = find_first_step(problem, theta, order) if params.eta0 is None else params.eta0
+    gamma = params.eta0
+    if gamma is None:
+        gamma = find_first_step(problem, theta, first_order())
     return AutoStep(gamma, None if streaming else params.max_iter)
 
 

@@ -113,7 +113,7 @@ def train(state, problem, orders, rule, n_epochs, *, watch=None, verbose=0):
             state.n_rejected += 1
             rule.reject()
         elif not finite:
-            state.theta = before
+            state.theta, state.epoch = before, t
             state.diverged = True
             _warn_of_divergence(t, gamma)
             break
