@@ -32,7 +32,7 @@ from ._time_scale import frequency_range, time_scale
 from ._time_targets import encode_target
 
 # Rows encoded at a time: what the layer holds for them stays in the cache.
-_CHUNK = 4096
+_CHUNK = 8192
 _VECTOR = 64
 _OUTSIDE_TOLERANCE = 0.01
 
@@ -198,7 +198,7 @@ class BaseTimeEncoder(TorchStateMixin, TransformerMixin, BaseEstimator):
                 f"{share:.1%} of the times in column {names[j]!r} lie outside the range seen in "
                 "fit; the learnt functions extrapolate there.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,  # past set_output, to the caller of transform
             )
 
     def _set_target_attributes(self, target):

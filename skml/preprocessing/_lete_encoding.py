@@ -167,8 +167,10 @@ class LeTEEncoding(ScaledTimeModule):
         branches = [branch for branch in (self.fourier, self.spline) if branch is not None]
         rows = torch.cat([branch(tau) for branch in branches])
         if self.norm is not None:
-            rows = _layer_norm(rows, self.norm)
-        return (rows if self.scale is None else rows * self.scale.unsqueeze(-1)).T
+            rows = _scaled_layer_norm(rows, self.norm, self.scale)
+        elif self.scale is not None:
+            rows = rows * self.scale.unsqueeze(-1)
+        return rows.T
 
     @property
     def omega(self):
@@ -290,11 +292,14 @@ def _linear_maps(branch, tau):
     return torch.addcmul(branch.phase.unsqueeze(-1), branch.omega.unsqueeze(-1), tau)
 
 
-def _layer_norm(rows, norm):
-    """Apply a LayerNorm over the first axis: columns are short, and rows fast to go through."""
+def _scaled_layer_norm(rows, norm, scale):
+    """LayerNorm over the first axis, then the scale; fast where columns are short and many."""
+    weight, bias = norm.weight, norm.bias
+    if scale is not None:
+        weight, bias = weight * scale, bias * scale
     centred = rows - rows.mean(dim=0)
     inverse_spread = (centred.square().mean(dim=0) + norm.eps).rsqrt()
-    return torch.addcmul(norm.bias.unsqueeze(-1), centred * inverse_spread, norm.weight[:, None])
+    return torch.addcmul(bias.unsqueeze(-1), centred * inverse_spread, weight.unsqueeze(-1))
 
 
 def _check_arguments(n_components, fourier_fraction, n_harmonics, n_grid_intervals, spline_degree):

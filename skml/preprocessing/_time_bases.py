@@ -32,13 +32,22 @@ def harmonics(x, n_harmonics):
     torch.Tensor of shape (2 * K, n_dims, n_points)
         cos(x), sin(x), cos(2 x), sin(2 x), ...
     """
-    cos_1, sin_1 = x.cos(), x.sin()
-    rows = [cos_1, sin_1]
-    for _ in range(n_harmonics - 1):
-        cos_m, sin_m = rows[-2:]
-        rows.append(torch.addcmul(cos_m * cos_1, sin_m, sin_1, value=-1))
-        rows.append(torch.addcmul(sin_m * cos_1, cos_m, sin_1))
-    return torch.stack(rows)
+    if torch.is_grad_enabled():
+        cos_1, sin_1 = x.cos(), x.sin()
+        rows = [cos_1, sin_1]
+        for _ in range(n_harmonics - 1):
+            cos_m, sin_m = rows[-2:]
+            rows.append(torch.addcmul(cos_m * cos_1, sin_m, sin_1, value=-1))
+            rows.append(torch.addcmul(sin_m * cos_1, cos_m, sin_1))
+        return torch.stack(rows)
+    # Without a graph to record, each row can be written where it belongs.
+    rows = x.new_empty(2 * n_harmonics, *x.shape)
+    torch.cos(x, out=rows[0])
+    torch.sin(x, out=rows[1])
+    for m in range(2, 2 * n_harmonics, 2):
+        torch.mul(rows[m - 2], rows[0], out=rows[m]).addcmul_(rows[m - 1], rows[1], value=-1)
+        torch.mul(rows[m - 1], rows[0], out=rows[m + 1]).addcmul_(rows[m - 2], rows[1])
+    return rows
 
 
 def padded_bspline_basis(x, n_intervals, degree, grid_range):
