@@ -3,13 +3,15 @@
 from math import log
 from numbers import Integral, Real
 
-import torch
-from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import Sampler
-
-from skml.utils._torch import make_generator
+from skml.utils._optional import import_optional
 
 __all__ = ["ShuffleOnceSampler", "ShufflingLR"]
+
+torch = import_optional("torch", extra="torch", needed_by=__name__)
+LRScheduler = import_optional(
+    "torch.optim.lr_scheduler", extra="torch", needed_by=__name__
+).LRScheduler
+Sampler = import_optional("torch.utils.data", extra="torch", needed_by=__name__).Sampler
 
 _RULES = ("cbrt", "log", "linear")
 _ORDERS = ("reshuffle", "shuffle_once", "incremental")
@@ -164,6 +166,8 @@ class ShuffleOnceSampler(Sampler):
     """
 
     def __init__(self, data_source, *, random_state=None):
+        from skml.utils._torch import make_generator
+
         self.data_source = data_source
         generator = make_generator(random_state)
         self._order = torch.randperm(len(data_source), generator=generator).tolist()
