@@ -32,7 +32,7 @@ from skml.tree._parameters import (
     number_of_features,
     root_impurity,
 )
-from skml.tree._paths import links, relied_cells
+from skml.tree._paths import links, relied_cells, relied_rows
 from skml.utils._atomic import restores_on_error
 from skml.utils._missing import (
     effective_mask,
@@ -127,7 +127,7 @@ class BaseMAGradientBoosting(BaseEstimator):
         rows, held_out, sample_weight = self._hold_out(rows, sample_weight)
         n_features = rows.X.shape[1]
         if not going_on:
-            self.imputer_ = fit_imputer(self.imputer, rows.X, rows.mask, rows.weight, rows.y)
+            self.imputer_ = fit_imputer(self.imputer, rows.X, rows.mask, sample_weight, rows.y)
             self.estimators_ = np.empty((0, loss.n_outputs), dtype=object)
             self.train_score_ = np.zeros(0)
             self.validation_score_ = np.zeros(0)
@@ -340,7 +340,10 @@ class BaseMAGradientBoosting(BaseEstimator):
             tree, or the initial estimator reads it.
         """
         X, mask = self._imputed_and_mask(X, missing_mask, need_mask=True)
-        cells = relied_cells((e.tree_ for e in self.estimators_.ravel()), X, mask)
+        trees = [estimator.tree_ for estimator in self.estimators_.ravel()]
+        if reduce and self.init_ is None:
+            return relied_rows(trees, X, mask)
+        cells = relied_cells(trees, X, mask)
         if self.init_ is not None and mask is not None:
             cells |= self._read_by_init(X, mask)
         return cells.any(axis=1) if reduce else cells
