@@ -108,7 +108,9 @@ cdef inline void _build_group(
     k = 0
     while k < n:
         m = min(<int64_t> BLOCK, n - k)
-        listed = NULL if n == g.n else rows + k
+        listed = rows + k
+        if n == g.n:
+            listed = NULL
         j = first
         while j < last:
             if g.w != NULL:

@@ -95,6 +95,7 @@ def grow_binned(
     cdef HistGrower g
     cdef Status status
     cdef int32_t[::1] leaf_of
+    cdef const int32_t* taken = NULL
     g.n = codes.shape[1]
     g.d = codes.shape[0]
     if g.n == 0 or g.d == 0:
@@ -117,7 +118,10 @@ def grow_binned(
     if sample_weight is not None:
         g.w = &sample_weight[0]
     g.n_threads = max(1, n_threads)
-    g.n_rows = g.n if rows is None else rows.shape[0]
+    g.n_rows = g.n
+    if rows is not None:
+        g.n_rows = rows.shape[0]
+        taken = &rows[0]
     g.stride = 2 if g.w == NULL else 4
     g.block = g.d * g.slots * g.stride + 8 * g.n_bytes
     g.max_blocks = max(64, HISTOGRAM_BYTES // (8 * g.block))
@@ -134,7 +138,7 @@ def grow_binned(
         with nogil:
             status = _allocate(&g)
             if status == DONE:
-                _take(&g, NULL if rows is None else &rows[0])
+                _take(&g, taken)
                 status = _grow(&g, seed, max_leaf_nodes, &leaf_of[0])
             if status == DONE and g.n_rows < g.n:
                 _route(&g, &leaf_of[0])
