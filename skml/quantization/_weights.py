@@ -216,7 +216,8 @@ class LUTWeight(_PackedWeight):
         """
         # The kernels read 16 entries and ignore the higher bits of an index.
         table = np.asarray(codebook, dtype=np.float32)
-        table = np.tile(table, (1, max(1, 16 // table.shape[1])))
+        if table.shape[1] < 16:
+            table = np.tile(table, (1, 16 // table.shape[1]))
         return _gemm.PackedMatrix(
             self.codes,
             self.shape[1],
