@@ -64,10 +64,12 @@ def compare(
         The fixture; our side appears in its table.
     name : str
         What is done, with its size.
-    ours, theirs : callable
-        Functions without arguments.
-    peer : str
-        Name of the other side.
+    ours : callable
+        Function without arguments.
+    theirs : callable or dict of str to callable
+        The same for the other side; of several by name, the fastest counts.
+    peer : str or None
+        Name of the other side; None if ``theirs`` is a dict.
     goal : float or None
         Ratio that must be reached.
     rounds : int
@@ -84,7 +86,8 @@ def compare(
     dict
         The row.
     """
-    ours_s, peer_s = [], []
+    peers = theirs if isinstance(theirs, dict) else {peer: theirs}
+    ours_s, peers_s = [], {name: [] for name in peers}
 
     def timed(function, seconds):
         gc.collect()
@@ -101,7 +104,9 @@ def compare(
             rounds=rounds,
             warmup_rounds=int(warm_up),
         )
-    row = _row(name, min(ours_s), peer, min(peer_s), min(peer_s) / min(ours_s), goal)
+    peer = min(peers_s, key=lambda key: min(peers_s[key]))
+    peer_s = min(peers_s[peer])
+    row = _row(name, min(ours_s), peer, peer_s, peer_s / min(ours_s), goal)
     if limit_s is not None:
         row["limit_s"] = limit_s
     benchmark.extra_info.update(row)
