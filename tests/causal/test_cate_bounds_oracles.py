@@ -217,11 +217,11 @@ def test_oracle_08_cell_weights_are_exact():
     estimator._nuisances = Nuisances(Table(pi, None), Table(None, mu))
     estimator.reference_instrument_ = np.array([[0.0], [1.0]])
     estimator._set_averages(np.zeros(2, dtype=int), np.ones(2), 1)
-    cells = estimator.predict_cells([[0.0]])
+    cells = estimator.predict_cells([[0.0], [1.0]])
     upper = cells["m1"] + 1 - cells["pi"]
-    assert_allclose(upper, 0.95)  # the true E[Y(1)] is .9
+    assert_allclose(upper, [[0.95], [0.55]])  # the true E[Y(1)] of the first is .9
     eta = pi.mean(axis=0)
-    published = (mu1[0] * eta / eta.mean()).mean() * cells["pi"] + 1 - cells["pi"]
+    published = (mu1[0] * eta / eta.mean()).mean() * cells["pi"][0] + 1 - cells["pi"][0]
     assert published < 0.9  # the weights that were published exclude the truth
     # A constant outcome model leaves only the shares of the treated.
     constant = Nuisances(Table(pi, None), Table(None, np.full((2, 2, 2), 0.3)))
