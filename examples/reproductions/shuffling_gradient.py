@@ -210,7 +210,7 @@ def orders_part(seeds, quick):
     )
     T = 5 if quick else 50
     settings += [
-        ("phase, gamma=1e-6", fun, grad_i, start, m, least, [1e-6] * T),
+        ("phase, gamma=1e-6, warm start", fun, grad_i, warm, m, least, [1e-6] * T),
         ("phase, gamma=1e-5, warm start", fun, grad_i, warm, m, least, [1e-5] * T),
         ("phase, gamma=1e-5", fun, grad_i, start, m, least, [1e-5] * T),
     ]
