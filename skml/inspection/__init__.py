@@ -2,6 +2,7 @@
 
 from ._cate_bounds import CATEBoundsDisplay
 from ._feature_reliance import FeatureRelianceDisplay
+from ._objective_curve import ObjectiveCurveDisplay
 from ._path_union import PathUnionDisplay
 from ._quantization_error import QuantizationErrorDisplay
 from ._reliance_curve import RelianceCurveDisplay
@@ -10,6 +11,7 @@ from ._time_encoding import TimeEncodingDisplay
 __all__ = [
     "CATEBoundsDisplay",
     "FeatureRelianceDisplay",
+    "ObjectiveCurveDisplay",
     "PathUnionDisplay",
     "QuantizationErrorDisplay",
     "RelianceCurveDisplay",
