@@ -99,12 +99,17 @@ def compare(
         function()
         seconds.append(clock() - start)
 
+    def time_peers():
+        for key, function in peers.items():
+            timed(function, peers_s[key])
+
     with threadpool_limits(limits=threads):
         if warm_up:
-            theirs()
+            for function in peers.values():
+                function()
         benchmark.pedantic(
             lambda: timed(ours, ours_s),
-            setup=lambda: timed(theirs, peer_s),
+            setup=time_peers,
             rounds=rounds,
             warmup_rounds=int(warm_up),
         )
