@@ -83,10 +83,13 @@ class BaseMAForest:
     def _fit(self, X, y, sample_weight, missing_mask):
         refuse_unsupported(self.estimator)
         self._check_sampling()
-        X, y = validated_training_data(self, X, y, numeric_target=self._numeric_target)
+        earlier = self._earlier_trees()
+        # Trees that are kept must meet the columns that they were grown on.
+        X, y = validated_training_data(
+            self, X, y, numeric_target=self._numeric_target, reset=not earlier
+        )
         mask = effective_mask(X, missing_mask)
         sample_weight = validated_weights(sample_weight, X)
-        earlier = self._earlier_trees()
         target, class_weight = self._encode_target(y, refit=not earlier)
         weight = total_weight(sample_weight, class_weight)
 
@@ -98,7 +101,7 @@ class BaseMAForest:
             # A warm start keeps the imputer: all trees must read the same values.
             self.imputer_ = fit_imputer(self.imputer, X, mask, sample_weight, y)
         data = PresortedData.from_columns(
-            float32_columns(X, mask, self.imputer_), mask, native=self.imputer == "native"
+            float32_columns(X, mask, self.imputer_), mask, native=self.imputer_ is None
         )
         self._bootstrap = None
         if self.bootstrap:

@@ -397,6 +397,34 @@ def test_warm_start_that_cannot_go_on():
     assert_array_equal(forest.classes_, [1, 2, 3])
 
 
+@pytest.mark.parametrize("imputer", ["zero", "native"])
+@pytest.mark.parametrize("n_columns", [2, 8])
+@pytest.mark.parametrize("Forest", FORESTS)
+def test_warm_start_refuses_other_columns(Forest, n_columns, imputer):
+    # Trees that are kept would read beyond the columns, or never see the new ones.
+    X, _, y = random_problem(53, Forest)
+    X = np.nan_to_num(X)
+    forest = Forest(2, warm_start=True, imputer=imputer, random_state=0).fit(X, y)
+    before = outputs(forest, X)
+    other = np.resize(X, (len(X), n_columns))
+    with pytest.raises(ValueError, match=f"X has {n_columns} features"):
+        forest.set_params(n_estimators=3).fit(other, y)
+    assert_array_equal(outputs(forest, X), before)
+    forest.set_params(warm_start=False).fit(other, y)
+    assert forest.n_features_in_ == n_columns
+
+
+@pytest.mark.parametrize("imputers", [("native", "mean"), ("mean", "native")])
+@pytest.mark.parametrize("Forest", FORESTS)
+def test_warm_start_keeps_the_treatment_of_missing_values(Forest, imputers):
+    X, _, y = random_problem(54, Forest)
+    first, second = imputers
+    whole = Forest(4, imputer=first, alpha=0.0, random_state=0).fit(X, y)
+    forest = Forest(1, imputer=first, alpha=0.0, random_state=0, warm_start=True).fit(X, y)
+    forest.set_params(n_estimators=4, imputer=second).fit(X, y)
+    assert_same_trees(forest, whole)
+
+
 @pytest.mark.parametrize("Forest", FORESTS)
 def test_every_tree_parameter_reaches_the_trees(Forest):
     X, _, y = random_problem(53, Forest)
