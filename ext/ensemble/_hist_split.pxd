@@ -105,7 +105,10 @@ cdef inline void _scan_bins(
         if n - n_left < g.min_samples_leaf:
             return
         right = leaf.weight - weight
-        if weight < g.min_weight_leaf or right < g.min_weight_leaf or right <= 0.0:
+        if weight < g.min_weight_leaf or right < g.min_weight_leaf:
+            continue
+        # Weights that vanish beside the greatest are 0 as float32.
+        if weight <= 0.0 or right <= 0.0:
             continue
         gap = total - mean * weight
         gain = gap * gap / (weight * right)

@@ -475,11 +475,12 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
         return y
 
     def _check_split(self, y, train):
-        seen = len(np.unique(y[train]))
-        if seen < self.n_classes_:
+        # Not n_classes_: a class may have no row of positive weight at all.
+        seen, present = len(np.unique(y[train])), len(np.unique(y))
+        if seen < present:
             raise ValueError(
                 f"the training part of the early-stopping split has {seen} of "
-                f"{self.n_classes_} classes: raise the number of rows of the rare classes, or set "
+                f"{present} classes: raise the number of rows of the rare classes, or set "
                 "n_iter_no_change=None"
             )
 
@@ -487,7 +488,13 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
         return BinaryLogLoss() if self.n_classes_ <= 2 else MultinomialLogLoss(self.n_classes_)
 
     def _predict_init(self, X):
-        return self.init_.predict_proba(X)
+        p = self.init_.predict_proba(X)
+        if p.shape[1] == self.n_classes_:
+            return p
+        # It has not seen the classes without a row of positive weight.
+        of_all = np.zeros((len(p), self.n_classes_))
+        of_all[:, self.init_.classes_.astype(np.intp)] = p
+        return of_all
 
 
 def _as_decision(raw):

@@ -603,6 +603,37 @@ def test_class_weight_multiplies_sample_weight():
 
 
 @both_engines
+def test_a_class_without_weight_stops_nothing(max_bins):
+    X, _, y, _ = random_problem(18, MAGradientBoostingClassifier, n_classes=3)
+    X = np.nan_to_num(X)
+    names = np.array(["a", "b", "c"])[y]
+    for weights, class_weight in (
+        (np.where(y == 1, 0.0, 1.0), None),
+        (None, {"a": 1, "b": 0, "c": 1}),
+    ):
+        for more in ({"n_iter_no_change": 3}, {"init": LogisticRegression()}):
+            model = MAGradientBoostingClassifier(
+                n_estimators=5, max_bins=max_bins, class_weight=class_weight, random_state=0, **more
+            ).fit(X, names, weights)
+            assert_array_equal(model.classes_, ["a", "b", "c"])
+            assert model.predict_proba(X)[:, 1].max() < 1e-6
+            assert model.score(X[y != 1], names[y != 1]) > 0.7
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_that_vanish_beside_others_decide_no_split(seed):
+    X, _, y, _ = random_problem(seed, MAGradientBoostingRegressor, n=100, d=2, grid=8)
+    X = np.nan_to_num(X)
+    # 1e-60 is 0 as a float32; the rows must still be routed and leave finite values.
+    w = np.where(np.random.default_rng(seed).random(100) < 0.5, 1e-60, 1.0)
+    params = {"n_estimators": 5, "alpha": 0.0, "max_bins": 255}
+    with_them = MAGradientBoostingRegressor(**params).fit(X, y, w)
+    without = MAGradientBoostingRegressor(**params).fit(X[w == 1], y[w == 1])
+    assert_allclose(with_them.train_score_, without.train_score_, rtol=1e-6)
+    assert np.isfinite(with_them.predict(X)).all()
+
+
+@both_engines
 def test_labels_of_any_kind(max_bins):
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
