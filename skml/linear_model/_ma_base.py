@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skml.linear_model._ma_training_data import impute_rows, missing_cells_of
+from skml.linear_model._ma_training_data import cells_summed, impute_rows, missing_cells_of
 
 __all__ = ["LINEAR_CONSTRAINTS", "MALinearModel", "relied_share", "warn_not_converged"]
 
@@ -61,7 +61,7 @@ class MALinearModel:
         return (np.atleast_2d(self.coef_) != 0).any(axis=0)
 
     def _validate_rows(self, X):
-        return validate_data(
+        X = validate_data(
             self,
             X,
             reset=False,
@@ -69,6 +69,7 @@ class MALinearModel:
             dtype=np.float64,
             ensure_all_finite="allow-nan",
         )
+        return cells_summed(X)
 
     def _linear_values(self, X, missing_mask=None):
         check_is_fitted(self)

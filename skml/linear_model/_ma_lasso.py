@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from skml.linear_model._least_squares import LeastSquaresPath, are_collinear
 from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, MALinearModel, warn_not_converged
-from skml.linear_model._ma_training_data import prepare, validated_weight
+from skml.linear_model._ma_training_data import cells_summed, prepare, validated_weight
 from skml.utils._atomic import restores_on_error
 
 __all__ = ["LassoProblem", "MALasso", "validate_training_rows", "warn_if_not_unique"]
@@ -291,4 +291,4 @@ def validate_training_rows(estimator, X, y):
         ensure_all_finite="allow-nan",
         y_numeric=True,
     )
-    return X, y.astype(np.float64, copy=False)
+    return cells_summed(X), y.astype(np.float64, copy=False)

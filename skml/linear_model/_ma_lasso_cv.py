@@ -266,6 +266,7 @@ class MALassoCV(MALasso):
             X = X.tocsr()
             mask = None if mask is None else mask.tocsr()
         splits = list(check_cv(self.cv).split(X, y))
+        self._check_splits(splits, sample_weight)
         jobs = [(b, split) for b in range(len(self.betas_)) for split in splits]
         results = Parallel(n_jobs=self.n_jobs)(
             delayed(self._measure_path)(X, y, sample_weight, mask, b, *split) for b, split in jobs
@@ -274,6 +275,21 @@ class MALassoCV(MALasso):
         self.score_path_, self.reliance_path_ = (
             np.array(values).reshape(shape).swapaxes(1, 2) for values in zip(*results, strict=True)
         )
+
+    def _check_splits(self, splits, sample_weight):
+        """Refuse splits of which one can be neither fitted nor scored."""
+        for k, split in enumerate(splits):
+            for name, rows in zip(("training", "test"), split, strict=True):
+                if sample_weight is not None and not sample_weight[rows].sum() > 0:
+                    raise ValueError(
+                        "sample_weight must have a positive sum in both parts of every split, "
+                        f"got only zeros in the {name} part of split {k} of cv={self.cv!r}"
+                    )
+            if self.scoring == "r2" and len(split[1]) < 2:
+                raise ValueError(
+                    "scoring='r2' needs at least 2 rows in the test part of every split, "
+                    f"got {len(split[1])} in split {k} of cv={self.cv!r}"
+                )
 
     def _measure_path(self, X, y, sample_weight, mask, b, train, test):
         """Scores and reliances on the test part, for each price."""
@@ -297,8 +313,6 @@ class MALassoCV(MALasso):
         weight = part(sample_weight, test)
         predicted = impute_rows(data.imputer, X_test) @ coefs + intercepts
         scores = _scores(self.scoring, y_test, predicted, weight)
-        if weight is not None and not weight.sum() > 0:
-            return scores, np.full(len(scores), np.nan)
         reliances = [relied_share(mask_test, read, len(y_test), weight) for read in coefs.T != 0]
         return scores, reliances
 
@@ -321,14 +335,11 @@ def _checked_betas(beta):
 
 def _scores(scoring, y, predicted, weight):
     """Score of each column of predictions."""
-    if weight is not None and not weight.sum() > 0:
-        return np.full(predicted.shape[1], np.nan)
     error = np.average((y[:, np.newaxis] - predicted) ** 2, axis=0, weights=weight)
     if scoring == "neg_mean_squared_error":
         return -error
     variance = np.average((y - np.average(y, weights=weight)) ** 2, weights=weight)
-    if len(y) < 2 or variance == 0:
-        # As in scikit-learn: not defined for one row; 1 or 0 for a constant target.
-        constant = np.where(error == 0, 1.0, 0.0)
-        return np.full_like(error, np.nan) if len(y) < 2 else constant
+    if variance == 0:
+        # As in scikit-learn.
+        return np.where(error == 0, 1.0, 0.0)
     return 1 - error / variance

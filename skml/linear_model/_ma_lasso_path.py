@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_X_y
 from skml.linear_model._least_squares import LeastSquaresPath
 from skml.linear_model._ma_base import LINEAR_CONSTRAINTS
 from skml.linear_model._ma_lasso import LassoProblem, warn_if_not_unique
-from skml.linear_model._ma_training_data import prepare, validated_weight
+from skml.linear_model._ma_training_data import cells_summed, prepare, validated_weight
 
 __all__ = ["ALPHA_GRID_CONSTRAINTS", "alpha_grid", "ma_lasso_path", "path_of"]
 
@@ -129,6 +129,7 @@ def ma_lasso_path(
         ensure_all_finite="allow-nan",
         y_numeric=True,
     )
+    X = cells_summed(X)
     data = prepare(
         X,
         y.astype(np.float64, copy=False),

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from skml.linear_model._logistic import LogisticProblem
 from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, MALinearModel, warn_not_converged
 from skml.linear_model._ma_lasso import warn_if_not_unique
-from skml.linear_model._ma_training_data import prepare, validated_weight
+from skml.linear_model._ma_training_data import cells_summed, prepare, validated_weight
 from skml.utils._atomic import restores_on_error
 
 __all__ = ["MALogisticRegression"]
@@ -179,7 +179,8 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; they weigh the loss, the penalty and the statistics of the
-            columns. A class whose rows all have weight 0 is not seen.
+            columns. A class whose rows all have weight 0 is not seen, whether by their own
+            weights or by that of the class.
         missing_mask : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
             True or 1 for cells that were missing although X holds a value, because it was
             imputed beforehand. NaN cells count as missing in any case.
@@ -192,6 +193,7 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, accept_sparse="csc", dtype=np.float64, ensure_all_finite="allow-nan"
         )
+        X = cells_summed(X)
         check_classification_targets(y)
         sample_weight = validated_weight(sample_weight, X)
         previous = self._previous_solution() if self.warm_start else None
@@ -342,12 +344,15 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
         if np.min(of_class) < 0 or not np.all(np.isfinite(of_class)):
             raise ValueError(f"class_weight must hold finite weights >= 0, got {of_class}")
         weight = weight * of_class[codes]
-        if np.count_nonzero(np.bincount(codes, weights=weight)) < 2:
+        kept = np.bincount(codes, weights=weight, minlength=len(self.classes_)) > 0
+        if np.count_nonzero(kept) < 2:
             raise ValueError(
                 "class_weight must leave at least 2 classes with a positive weight, "
                 f"got {self.class_weight!r}"
             )
-        return codes, weight
+        # A class without weight has no log-odds; its rows are dropped, so no code is left over.
+        self.classes_ = self.classes_[kept]
+        return np.cumsum(kept)[codes] - 1, weight
 
     def _solve(self, data, previous):
         n_classes = len(self.classes_)

@@ -16,7 +16,14 @@ from skml.utils._missing import (
     impute,
 )
 
-__all__ = ["TrainingData", "impute_rows", "missing_cells_of", "prepare", "validated_weight"]
+__all__ = [
+    "TrainingData",
+    "cells_summed",
+    "impute_rows",
+    "missing_cells_of",
+    "prepare",
+    "validated_weight",
+]
 
 
 @dataclass
@@ -98,6 +105,15 @@ def validated_weight(sample_weight, X):
     if not weight.sum() > 0:
         raise ValueError("sample_weight must have a positive sum, got only zeros")
     return weight
+
+
+def cells_summed(X):
+    """Return X with every cell stored once; a sparse X may hold a cell as several summands."""
+    if not sparse.issparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def missing_cells_of(X, missing_mask=None):
@@ -186,6 +202,12 @@ def _exact_rate(rate):
 
 def _scale_of(variance, mean):
     """Standard deviation; 1 for a column that is constant but for rounding."""
+    if not np.isfinite(variance).all():
+        j = np.flatnonzero(~np.isfinite(variance))[0]
+        raise ValueError(
+            f"Input X contains values too large to be squared as float64 in column {j}, of mean "
+            f"{mean[j]:.3g}: divide the column by a constant"
+        )
     scale = np.sqrt(variance)
     scale[scale <= 100 * np.finfo(np.float64).eps * np.abs(mean)] = 1.0
     scale[scale == 0] = 1.0

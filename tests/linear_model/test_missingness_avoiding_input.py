@@ -236,3 +236,69 @@ def test_float32_and_integers_are_taken():
         MALasso(0.1).fit(whole, np.round(y).astype(int)).coef_,
         MALasso(0.1).fit(whole.astype(float), np.round(y)).coef_,
     )
+
+
+@pytest.mark.parametrize("Model", MODELS)
+@pytest.mark.parametrize("kind", ["csc_array", "csr_array", "coo_array"])
+def test_a_sparse_cell_may_be_stored_as_several_summands(Model, kind):
+    X, _, y, _ = problem_for(Model, 1)
+    X[np.abs(X) < 0.5] = 0.0
+    row, column = np.nonzero(X)
+    value = X[row, column]
+    # The summands of a cell lie apart; those of a missing one are 1 and NaN.
+    first = np.where(np.isnan(value), 1.0, value / 4)
+    parts = sparse.coo_array(
+        (np.r_[first, value - first], (np.r_[row, row], np.r_[column, column])), shape=X.shape
+    )
+    if kind == "csc_array":
+        order = np.lexsort((parts.row, parts.col))
+        indptr = np.searchsorted(parts.col[order], np.arange(X.shape[1] + 1))
+        parts = sparse.csc_array((parts.data[order], parts.row[order], indptr), shape=X.shape)
+    elif kind == "csr_array":
+        order = np.lexsort((parts.col, parts.row))
+        indptr = np.searchsorted(parts.row[order], np.arange(X.shape[0] + 1))
+        parts = sparse.csr_array((parts.data[order], parts.col[order], indptr), shape=X.shape)
+    stored = parts.nnz
+    whole, split = (Model(tol=1e-10).fit(data, y) for data in (X, parts))
+    assert parts.nnz == stored  # the caller's matrix is left alone
+    assert_allclose(split.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
+    assert_allclose(split.predict(parts), whole.predict(X), rtol=1e-6, atol=1e-9)
+    assert_array_equal(split.missingness_reliance(parts), whole.missingness_reliance(X))
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("Model", MODELS)
+def test_columns_too_large_to_be_squared_are_named(Model, as_sparse):
+    X, _, y, _ = problem_for(Model, 0)
+    X[:, 2] *= 1e200
+    model = Model()
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="column 2"):
+        model.fit(sparse.csc_array(X) if as_sparse else X, y)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("multi_class", ["multinomial", "ovr"])
+@pytest.mark.parametrize("dropped", [0, 1, 2])
+def test_a_class_of_weight_zero_is_an_absent_class(multi_class, dropped):
+    X, _, y, _ = random_problem(4, n_classes=3)
+    left = y != dropped
+    weighted = MALogisticRegression(
+        alpha=0.01, multi_class=multi_class, class_weight={k: float(k != dropped) for k in range(3)}
+    ).fit(X, y)
+    without = MALogisticRegression(alpha=0.01, multi_class=multi_class).fit(X[left], y[left])
+    assert_array_equal(weighted.classes_, without.classes_)
+    assert_allclose(weighted.coef_, without.coef_, rtol=1e-10, atol=1e-12)
+    assert_allclose(weighted.predict_proba(X), without.predict_proba(X), rtol=1e-10)
+
+
+def test_splits_that_cannot_be_fitted_or_scored_are_refused():
+    X, _, y, _ = random_problem(0)
+    third = np.arange(len(y)) < len(y) // 3 + 1  # the first of three parts
+    with pytest.raises(ValueError, match=r"sample_weight .* training part of split 0 of cv=3"):
+        MALassoCV(cv=3).fit(X, y, third.astype(float))
+    with pytest.raises(ValueError, match=r"sample_weight .* test part of split 0 of cv=3"):
+        MALassoCV(cv=3).fit(X, y, (~third).astype(float))
+    with pytest.raises(ValueError, match="scoring='r2' needs at least 2 rows .* got 1 in split"):
+        MALassoCV(cv=4).fit(X[:4], y[:4])
+    model = MALassoCV(cv=4, scoring="neg_mean_squared_error").fit(X[:4], y[:4])
+    assert np.isfinite(model.score_path_).all()
