@@ -66,12 +66,13 @@ def _edges_of_column(values, missing, weight, max_bins):
     # Position of the last row of each distinct value, except the greatest.
     last = np.flatnonzero(values[1:] > values[:-1] + SAME_VALUE)
     if len(last) >= max_bins:
-        shares = np.arange(1, max_bins) / max_bins
+        cut = np.arange(1, max_bins)
         if cumulated is None:
-            at = np.ceil(shares * len(values)).astype(np.int64) - 1
+            # In whole numbers: a share that is rounded up would move a cut past a row.
+            at = (cut * len(values) - 1) // max_bins
         else:
-            # Rounding in the sums must not move a cut past a row.
-            at = np.searchsorted(cumulated, shares * cumulated[-1] * (1 - 1e-12))
+            # Rounding in the sums must not do so either.
+            at = np.searchsorted(cumulated, cut / max_bins * cumulated[-1] * (1 - 1e-12))
         # The value that holds the quantile goes to the left of the cut.
         last = last[np.unique(np.minimum(np.searchsorted(last, at), len(last) - 1))]
     low, high = values[last].astype(np.float64), values[last + 1].astype(np.float64)

@@ -209,6 +209,17 @@ def test_edges_come_from_observed_values_only():
     assert len(none) == 0
 
 
+@pytest.mark.parametrize("max_bins", [3, 7, 11, 49, 255])
+def test_shares_that_end_at_a_row_are_not_rounded_past_it(max_bins):
+    # k / max_bins times the rows is whole for every k, but not in floating point.
+    for m in range(2, 12):
+        x = np.arange(float(max_bins * m))
+        expected = np.arange(1, max_bins) * m - 0.5
+        for weight in (None, np.full(len(x), 0.1)):
+            (cuts,) = bin_edges(x[:, None], None, weight, max_bins, seed=0)
+            assert_array_equal(cuts, expected)
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_bins_are_about_equal_and_weights_are_repeated_values(data):
