@@ -3,7 +3,13 @@
 import sys
 from pathlib import Path
 
+import hypothesis
+
 _ROOT = Path(__file__).resolve().parents[1]
 # Worker processes unpickle what tests/SUB/_inputs_PAGE.py define, as `tests.SUB._inputs_PAGE`.
 if str(_ROOT) not in sys.path:
     sys.path.append(str(_ROOT))
+
+# Made-up input is the same in every run: a failure is one that everybody can see again.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeatable")
