@@ -6,6 +6,7 @@ name needs no edit here.
 
 import importlib
 import inspect
+from functools import cached_property
 from pathlib import Path
 
 from public_api import own_members, public_names, subpackage_names
@@ -81,7 +82,9 @@ def _class_body(entry):
     text = f".. autoclass:: {entry.path}\n"
     for name in ours:
         member = inspect.getattr_static(entry.value, name)
-        directive = "autoproperty" if isinstance(member, property) else "automethod"
+        directive = (
+            "autoproperty" if isinstance(member, property | cached_property) else "automethod"
+        )
         text += f"\n   .. {directive}:: {entry.path}.{name}\n"
     if inherited:
         text += "\nInherited from scikit-learn or skorch: "
