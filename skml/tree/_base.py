@@ -49,6 +49,11 @@ class BaseMATree(RelianceExport):
     validation and prediction are replaced here.
     """
 
+    @property
+    def feature_importances_(self):
+        """Share of each feature in the decrease of the impurity, without the penalty."""
+        return super().feature_importances_
+
     @restores_on_error
     def _fit(self, X, y, sample_weight, missing_mask):
         refuse_unsupported(self)
