@@ -80,9 +80,9 @@ def float32_peers(X, matrices):
     }
 
 
-def often(function, calls=3):
+def often(function, calls):
     """Several calls as one: the collection of garbage before each timing leaves the caches and the
-    threads cold, which a single call of half a millisecond would mostly measure.
+    threads cold, which the first calls of half a millisecond would mostly measure.
     """
 
     def run():
@@ -165,11 +165,12 @@ def test_beside_the_four_bits_of_torch(benchmark, record, n_samples, goal):
     half = torch.from_numpy(X).bfloat16()
     row = compare(
         benchmark,
-        f"4-bit table, float32, n = {n}, B = {n_samples}, 3 calls",
-        often(ours(X, [lut_weight(n, 4)])),
+        f"4-bit table, float32, n = {n}, B = {n_samples}, 10 calls",
+        often(ours(X, [lut_weight(n, 4)]), 10),
         "torch int4, bfloat16",
         often(
-            lambda: torch.ops.aten._weight_int4pack_mm_for_cpu(half, packed, group, scale_and_zero)
+            lambda: torch.ops.aten._weight_int4pack_mm_for_cpu(half, packed, group, scale_and_zero),
+            10,
         ),
         goal=goal,
         rounds=30,
@@ -184,9 +185,9 @@ def test_two_threads(benchmark, record, n_samples, goal):
     row = compare(
         benchmark,
         f"4-bit table, two threads, n = 4096, B = {n_samples}, 3 calls",
-        often(ours(X, [weight], threads=2)),
+        often(ours(X, [weight], threads=2), 3),
         "one thread",
-        often(ours(X, [weight], threads=1)),
+        often(ours(X, [weight], threads=1), 3),
         goal=goal,
         rounds=100,
         threads=2,
