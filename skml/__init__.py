@@ -13,6 +13,7 @@ _SUBPACKAGES = frozenset(
         "causal",
         "datasets",
         "ensemble",
+        "implicit",
         "inspection",
         "linear_model",
         "metrics",

@@ -29,6 +29,7 @@ CHECK_PARAMS = {
     "MARandomForestRegressor": {"n_estimators": 5},
     "CATEBounder": {"max_iter": 10, "max_epochs": 3, "hidden_layer_sizes": (8,)},
     "FunctionalTimeEncoder": {"max_iter": 50},
+    "INRRegressor": {"max_iter": 50},
     "LeTETimeEncoder": {"max_iter": 50},
     # "MARandomForestClassifier": {"n_estimators": 5},
 }

@@ -6,6 +6,7 @@ from ._objective_curve import ObjectiveCurveDisplay
 from ._path_union import PathUnionDisplay
 from ._quantization_error import QuantizationErrorDisplay
 from ._reliance_curve import RelianceCurveDisplay
+from ._spectrum import SpectrumDisplay
 from ._time_encoding import TimeEncodingDisplay
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "PathUnionDisplay",
     "QuantizationErrorDisplay",
     "RelianceCurveDisplay",
+    "SpectrumDisplay",
     "TimeEncodingDisplay",
 ]

@@ -56,6 +56,7 @@ def fit_loop(
     n_iter_no_change=None,
     verbose=0,
     desc="fit",
+    describe=None,
 ):
     """Repeat a training step.
 
@@ -80,6 +81,9 @@ def fit_loop(
         0 is silent, 1 shows a progress bar with the loss.
     desc : str
         Name on the progress bar.
+    describe : callable or None
+        ``describe(loss, best)`` returns what the progress bar shows, a dict of str; None: the
+        loss and the best monitored value.
 
     Returns
     -------
@@ -109,7 +113,7 @@ def fit_loop(
                 best.stage()
             best.accept()
         if hasattr(iterations, "set_postfix"):
-            iterations.set_postfix(loss=f"{loss:.4g}", best=f"{record.best_value:.4g}")
+            iterations.set_postfix((describe or _loss_and_best)(loss, record.best_value))
         n_idle = 0 if value < patience_value - tol else n_idle + 1
         if n_idle == 0:
             patience_value = value
@@ -120,6 +124,10 @@ def fit_loop(
         iterations.close()
     best.restore()
     return record
+
+
+def _loss_and_best(loss, best):
+    return {"loss": f"{loss:.4g}", "best": f"{best:.4g}"}
 
 
 def _finite(value, name, iteration):

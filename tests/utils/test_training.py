@@ -279,6 +279,21 @@ def test_fit_loop_stops_when_nothing_improves_by_more_than_tol():
     assert not run(losses.__getitem__, max_iter=6, tol=0.1).stopped_early
 
 
+def test_fit_loop_shows_what_the_caller_describes(capsys):
+    pytest.importorskip("tqdm")
+    losses = [0.5, 0.25, 0.75].__getitem__
+    training.fit_loop(losses, max_iter=3, verbose=1)
+    assert "best=0.25" in capsys.readouterr().err
+
+    def describe(loss, best):
+        return {"halves": f"{2 * loss} of {2 * best}"}
+
+    training.fit_loop(losses, max_iter=3, verbose=1, describe=describe)
+    shown = capsys.readouterr().err
+    assert "halves=1.5 of 0.5" in shown
+    assert "loss=" not in shown
+
+
 def test_fit_loop_refuses_nan():
     with pytest.raises(ValueError, match="loss became nan in iteration 2; .*learning_rate"):
         training.fit_loop([1.0, 0.5, np.nan].__getitem__, max_iter=3)

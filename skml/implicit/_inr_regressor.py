@@ -1,0 +1,548 @@
+"""Networks from coordinates to values as a regressor."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+
+from skml.utils import restores_on_error
+from skml.utils._torch import TorchStateMixin
+
+from ._empirical_ntk import empirical_ntk
+from ._evaluation import derivative, evaluate
+from ._grouping import GROUPINGS, group_points
+from ._network_training import FR_PARAMS, build_network, decibels, train_network
+from ._networks import ARCHITECTURES
+
+_POSITIVE = Interval(Integral, 1, None, closed="left")
+
+
+class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
+    """Implicit neural representation: a network from coordinates to values, with fine detail.
+
+    One network is fitted to one signal: an image, a volume, a shape, a field of sensors, a sound.
+    Trained as usual such a network learns the coarse first and the fine last. Inductive gradient
+    adjustment (IGA) multiplies the residuals by a small matrix made from the network's empirical
+    neural tangent kernel, so that strong and weak directions are learnt at one rate. Only
+    training differs: the fitted model is a plain multilayer perceptron.
+
+    Parameters
+    ----------
+    architecture : {"siren", "relu", "relu_pe", "finer"}, default="siren"
+        The network: sines, ReLU, ReLU on a positional encoding, or sines of variable period.
+    hidden_width : int, default=256
+        Width of the hidden layers.
+    n_hidden_layers : int, default=2
+        Number of hidden layers between the first and the output layer.
+    n_frequencies : "auto" or int, default="auto"
+        Octaves L of the positional encoding. "auto": floor(log2(side / 2)), at least 1, with
+        side = n_samples ** (1 / n_features), the length of a grid's side.
+    first_omega_0, hidden_omega_0 : float, default=30.0
+        Frequency factors of the first and of the hidden layers of sine networks.
+    first_bias_range : float, default=None
+        The biases of the first layer start uniformly in plus or minus this; None: as in
+        `torch.nn.Linear`.
+    training : {"iga", "standard", "fr", "bn"}, default="iga"
+        Inductive gradient adjustment; the plain gradient; the plain gradient with hidden weights
+        that are learnt in a Fourier basis; the plain gradient with batch normalisation. The
+        last two are merged into plain weights after training.
+    n_balanced : int, default=20
+        Index of the first eigenvalue that is left alone: those from `balance_start` to before it
+        are balanced. More brings out finer detail and slows the coarse. 0: none, which is
+        "standard".
+    balance_start : int, default=0
+        Index of the first eigenvalue that is balanced; 0 is the largest.
+    balance_reference : {"auto", "end", "start"}, default="auto"
+        What the balanced eigenvalues become: the first one left alone ("end") or the largest of
+        them ("start"). "auto": "end" for Adam, "start" for gradient descent.
+    group_size : "auto" or int, default="auto"
+        Points p in a group. The kernel is that of one point in each group. "auto": about 256
+        groups.
+    grouping : {"auto", "grid", "kdtree", "order", "given"}, default="auto"
+        "grid": patches of a full grid of any dimension (intervals in one dimension); "kdtree":
+        median splits; "order": consecutive rows; "given": by `point_groups` of `fit`; "auto":
+        "given" if there are such labels, "grid" where the points are one, else "kdtree".
+    sampling : {"max_residual", "centre"}, default="max_residual"
+        Which point stands for its group: the one with the largest residual, or the middle one.
+    update_interval : int, default=10
+        Steps between new matrices. In batches of groups every step makes its own.
+    optimizer : {"adam", "sgd"}, default="adam"
+        Adam, or plain gradient descent.
+    learning_rate : "auto" or float, default="auto"
+        Step size. "auto": 5e-3 for ReLU networks, 1e-3 for sines and for a `module`.
+    lr_decay_at : int or "exponential", default=None
+        Step after which the learning rate is multiplied by `lr_decay`, once; "exponential": it
+        falls to that factor evenly over all steps; None: it stays.
+    lr_decay : float, default=0.1
+        Factor of the learning rate.
+    max_iter : int, default=1000
+        Largest number of optimiser steps.
+    batch_groups : int, default=None
+        Groups in a step, drawn at random; None: all. For signals of more than some hundred
+        thousand points.
+    scale_target : bool, default=True
+        Whether y is mapped to [0, 1] by its minimum and maximum over all channels. Peak
+        signal-to-noise ratios refer to a range of one after that.
+    tol : float, default=0.0
+        Improvement of the loss that counts.
+    n_iter_no_change : int, default=None
+        Stop after so many steps without improvement by `tol`; None: never.
+    fr_params : dict, default=None
+        For training="fr": ``n_low`` and ``n_high`` frequencies (128 each), ``n_phases`` (32) and
+        scale ``alpha`` (0.01) of the Fourier basis; what is absent keeps its value in brackets.
+    module : torch.nn.Module or callable, default=None
+        A network of one's own in place of `architecture`: an instance, whose copy is trained
+        from the weights that it has, or a callable ``module(n_features, n_outputs)`` that makes
+        one. It maps coordinates in [-1, 1], (n, n_features), to (n, n_outputs).
+    random_state : int, RandomState instance or None, default=None
+        Source of the initial weights and of the batches.
+    device : str, default="cpu"
+        Where to train: "cpu", "auto" or a torch device string.
+    verbose : int, default=0
+        1 shows a progress bar with the peak signal-to-noise ratio in dB.
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        The network with the best weights, from coordinates in [-1, 1] to scaled values: a
+        `CoordinateMLP`, or a copy of `module`.
+    coord_min_ : ndarray of shape (n_features,)
+        Smallest coordinates seen in `fit`.
+    coord_scale_ : ndarray of shape (n_features,)
+        A coordinate x is mapped to (x - min) scale - 1; 0 where all were equal: to 0.
+    target_min_, target_scale_ : float
+        Values are min + scale × output.
+    groups_ : ndarray of shape (n_groups, group_size), dtype int64
+        Row numbers of the points in each group.
+    leftovers_ : ndarray of shape (n_left,), dtype int64
+        Row numbers of the points that fit into no group; they keep their plain gradient.
+    eigenvalues_ : ndarray of shape (n_groups,)
+        Eigenvalues of the last kernel that was balanced, largest first; of more than 512 groups
+        the leading ones. None if none was.
+    balanced_eigenvalues_ : ndarray of the same shape
+        The same after balancing, or None.
+    n_failed_updates_ : int
+        How often the kernel was not finite or its eigendecomposition failed, and the plain
+        gradient was used until the next update.
+    loss_curve_ : list of float
+        Mean squared error of the scaled values before each step (of its batch).
+    psnr_curve_ : list of float
+        The same in dB, -10 log10 of it.
+    best_iter_ : int
+        Step, from 0, whose weights were kept: those before the step; with batches of groups the
+        full error is known after each epoch only, and they are those after the step.
+    n_iter_ : int
+        Number of steps that were made.
+    image_shape_ : tuple of int
+        Height and width of the image, after `fit_image`.
+    n_features_in_ : int
+        Number of coordinates.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the columns of X, if they are strings.
+
+    See Also
+    --------
+    empirical_ntk : The kernel of any network.
+    balancing_matrix : The matrix S made from it.
+    skml.inspection.SpectrumDisplay : Draws the eigenvalues before and after balancing.
+
+    Notes
+    -----
+    With residuals r = f(X) - y in n groups of p points, K_e is the kernel of one point of each
+    group, with eigenvalues l_0 >= l_1 >= ... and eigenvectors v_i, and
+
+    .. math::
+
+       S_e = I - \\sum_{i=start}^{end' - 1} (1 - l_{ref} / l_i) v_i v_i^T, \\qquad
+       q_{\\cdot k c} = S_e r_{\\cdot k c}, \\qquad
+       \\nabla_\\theta L' = \\tfrac{2}{N C} J^T q
+
+    for each place k in the groups and each channel c. The optimiser gets this gradient. end' is
+    `n_balanced`, or one less than the numerical rank of K_e if that is smaller.
+
+    Training is in float32. Predictions of the built-in networks are computed in float64, so that
+    the value at a point does not depend on what else is predicted with it.
+
+    References
+    ----------
+    .. [1] K. Shi, H. Chen, L. Zhang, S. Gu. "Inductive gradient adjustment for spectral bias in
+       implicit neural representations." ICML 2025. https://arxiv.org/abs/2410.13271
+    .. [2] K. Shi, X. Zhou, S. Gu. "Improved implicit neural representation with Fourier
+       reparameterized training." CVPR 2024.
+    .. [3] Z. Cai, H. Zhu, Q. Shen, X. Wang, X. Cao. "Batch normalization alleviates the spectral
+       bias in coordinate networks." CVPR 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skml.implicit import INRRegressor
+    >>> x = np.linspace(0, 1, 200).reshape(-1, 1)
+    >>> y = np.sin(12 * x.ravel()) + 0.2 * np.sign(np.sin(60 * x.ravel()))
+    >>> model = INRRegressor(hidden_width=32, max_iter=100, random_state=0).fit(x, y)
+    >>> model.score(x, y) > 0.95
+    True
+    >>> model.groups_.shape
+    (200, 1)
+    """
+
+    _torch_modules = {"module_": "_build_fitted_module"}
+    _parameter_constraints: dict = {
+        "architecture": [StrOptions(set(ARCHITECTURES))],
+        "hidden_width": [_POSITIVE],
+        "n_hidden_layers": [Interval(Integral, 0, None, closed="left")],
+        "n_frequencies": [StrOptions({"auto"}), _POSITIVE],
+        "first_omega_0": [Interval(Real, 0, None, closed="neither")],
+        "hidden_omega_0": [Interval(Real, 0, None, closed="neither")],
+        "first_bias_range": [Interval(Real, 0, None, closed="left"), None],
+        "training": [StrOptions({"iga", "standard", "fr", "bn"})],
+        "n_balanced": [Interval(Integral, 0, None, closed="left")],
+        "balance_start": [Interval(Integral, 0, None, closed="left")],
+        "balance_reference": [StrOptions({"auto", "end", "start"})],
+        "group_size": [StrOptions({"auto"}), _POSITIVE],
+        "grouping": [StrOptions(set(GROUPINGS))],
+        "sampling": [StrOptions({"max_residual", "centre"})],
+        "update_interval": [_POSITIVE],
+        "optimizer": [StrOptions({"adam", "sgd"})],
+        "learning_rate": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "lr_decay_at": [StrOptions({"exponential"}), _POSITIVE, None],
+        "lr_decay": [Interval(Real, 0, 1, closed="right")],
+        "max_iter": [_POSITIVE],
+        "batch_groups": [_POSITIVE, None],
+        "scale_target": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_iter_no_change": [_POSITIVE, None],
+        "fr_params": [dict, None],
+        "module": [nn.Module, callable, None],
+        "random_state": ["random_state"],
+        "device": "no_validation",  # by resolve_device
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        architecture="siren",
+        *,
+        hidden_width=256,
+        n_hidden_layers=2,
+        n_frequencies="auto",
+        first_omega_0=30.0,
+        hidden_omega_0=30.0,
+        first_bias_range=None,
+        training="iga",
+        n_balanced=20,
+        balance_start=0,
+        balance_reference="auto",
+        group_size="auto",
+        grouping="auto",
+        sampling="max_residual",
+        update_interval=10,
+        optimizer="adam",
+        learning_rate="auto",
+        lr_decay_at=None,
+        lr_decay=0.1,
+        max_iter=1000,
+        batch_groups=None,
+        scale_target=True,
+        tol=0.0,
+        n_iter_no_change=None,
+        fr_params=None,
+        module=None,
+        random_state=None,
+        device="cpu",
+        verbose=0,
+    ):
+        self.architecture = architecture
+        self.hidden_width = hidden_width
+        self.n_hidden_layers = n_hidden_layers
+        self.n_frequencies = n_frequencies
+        self.first_omega_0 = first_omega_0
+        self.hidden_omega_0 = hidden_omega_0
+        self.first_bias_range = first_bias_range
+        self.training = training
+        self.n_balanced = n_balanced
+        self.balance_start = balance_start
+        self.balance_reference = balance_reference
+        self.group_size = group_size
+        self.grouping = grouping
+        self.sampling = sampling
+        self.update_interval = update_interval
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.lr_decay_at = lr_decay_at
+        self.lr_decay = lr_decay
+        self.max_iter = max_iter
+        self.batch_groups = batch_groups
+        self.scale_target = scale_target
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.fr_params = fr_params
+        self.module = module
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @restores_on_error
+    def fit(self, X, y, *, point_groups=None):
+        """Train the network on a signal.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Coordinates, in any unit.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Values.
+        point_groups : array-like of shape (n_samples,), default=None
+            Labels (whole numbers or strings) of the groups, with grouping="given". Groups may
+            differ in size: p is the smallest, and what larger ones have beyond it is left over.
+            The k-th points of all groups, in the order of the rows, are balanced together.
+
+        Returns
+        -------
+        INRRegressor
+            The fitted regressor.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not finite, if a group is larger than the data, if the groups do not go
+            with `grouping`, or if the loss diverges.
+
+        Warns
+        -----
+        UserWarning
+            If there are too few groups to balance `n_balanced` eigenvalues.
+        """
+        X, y = validate_data(
+            self, X, y, multi_output=True, y_numeric=True, dtype=[np.float64, np.float32]
+        )
+        self._check_settings(len(X))
+        vars(self).pop("image_shape_", None)
+        coordinates = self._fit_coordinates(np.asarray(X, dtype=np.float64))
+        targets = self._fit_targets(np.asarray(y, dtype=np.float64))
+        self.groups_, self.leftovers_ = group_points(
+            coordinates, self.grouping, self.group_size, point_groups
+        )
+        self._warn_few_groups()
+        self._train(coordinates, targets)
+        return self
+
+    def fit_image(self, image, *, point_groups=None):
+        """Train the network on an image.
+
+        Parameters
+        ----------
+        image : array-like of shape (height, width) or (height, width, n_channels)
+            Values of the pixels. The coordinates are the row and the column.
+        point_groups : array-like of shape (height * width,), default=None
+            As in `fit`, in row-major order.
+
+        Returns
+        -------
+        INRRegressor
+            The fitted regressor.
+        """
+        image = check_array(
+            image, allow_nd=True, dtype=np.float64, input_name="image", ensure_min_samples=1
+        )
+        if image.ndim not in (2, 3) or image.size == 0:
+            raise ValueError(
+                "image must have the shape (height, width) or (height, width, n_channels), got "
+                f"{image.shape}"
+            )
+        height, width = image.shape[:2]
+        values = image.reshape(height * width, *image.shape[2:])
+        self.fit(_grid(np.arange(height), np.arange(width)), values, point_groups=point_groups)
+        self.image_shape_ = (height, width)
+        return self
+
+    def predict(self, X):
+        """Evaluate the network at coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Coordinates, also between and beyond those of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Values, of the type of X where that is float32, else float64.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._evaluate(X).astype(X.dtype, copy=False)
+
+    def predict_image(self, shape=None):
+        """Evaluate the network on the pixels of an image.
+
+        Parameters
+        ----------
+        shape : tuple of (int, int), default=None
+            Height and width of the image that is made, over the same extent: the corner pixels
+            coincide. None: those of the image given to `fit_image`.
+
+        Returns
+        -------
+        ndarray of shape (height, width) or (height, width, n_channels)
+            The image; of higher resolution if `shape` is larger.
+        """
+        check_is_fitted(self)
+        if self.n_features_in_ != 2:
+            raise ValueError(
+                f"predict_image needs a model of 2 coordinates; this has {self.n_features_in_}"
+            )
+        if shape is None:
+            if not hasattr(self, "image_shape_"):
+                raise ValueError("predict_image needs shape=(height, width) after fit(X, y)")
+            shape = self.image_shape_
+        first, last = self.coord_min_, self.coord_min_ + self._spans()
+        X = _grid(*(np.linspace(*ends) for ends in zip(first, last, shape, strict=True)))
+        return self._evaluate(X).reshape(*shape, *self._output_shape)
+
+    def psnr(self, X, y):
+        """Peak signal-to-noise ratio of the predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Coordinates.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            True values.
+
+        Returns
+        -------
+        float
+            In dB: -10 log10 of the mean squared error, where the range of the values given to
+            `fit` counts as one (with scale_target=False: as they are).
+        """
+        predicted = self.predict(X).astype(np.float64)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        if y.shape != predicted.shape:
+            raise ValueError(
+                f"y must have the shape of the predictions, {predicted.shape}, got {y.shape}"
+            )
+        return float(decibels(np.mean(((predicted - y) / self.target_scale_) ** 2)))
+
+    def empirical_ntk(self, X):
+        """Compute the neural tangent kernel of the fitted network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Coordinates.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_samples), dtype float64
+            The kernel of the scaled outputs.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return empirical_ntk(self.module_, self._map_coordinates(X)).astype(np.float64)
+
+    def gradient(self, X):
+        """Derivative of the values by the coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Coordinates.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features) or (n_samples, n_outputs, n_features)
+            In units of y per unit of X; float64.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        gradient = derivative(self.module_, self._map_coordinates(X))
+        gradient *= self.target_scale_ * self.coord_scale_
+        return gradient if self._output_shape else gradient[:, 0]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _fit_coordinates(self, X):
+        """Learn the map of each coordinate to [-1, 1], and apply it."""
+        self.coord_min_ = X.min(axis=0)
+        span = X.max(axis=0) - self.coord_min_
+        is_constant = span < np.finfo(np.float64).tiny
+        self.coord_scale_ = np.where(is_constant, 0.0, 2 / np.where(is_constant, 1.0, span))
+        return self._map_coordinates(X)
+
+    def _map_coordinates(self, X):
+        X = np.asarray(X, dtype=np.float64)
+        return (X - self.coord_min_) * self.coord_scale_ - (self.coord_scale_ > 0)
+
+    def _spans(self):
+        """Largest less smallest coordinate seen in `fit`."""
+        varies = self.coord_scale_ > 0
+        return np.where(varies, 2 / np.where(varies, self.coord_scale_, 1.0), 0.0)
+
+    def _fit_targets(self, y):
+        """Learn the map of the values to [0, 1], and return them so, (n_samples, n_outputs)."""
+        self._output_shape = y.shape[1:]
+        self.target_min_, self.target_scale_ = 0.0, 1.0
+        if self.scale_target:
+            self.target_min_ = float(y.min())
+            self.target_scale_ = float(y.max() - y.min()) or 1.0
+        return ((y - self.target_min_) / self.target_scale_).reshape(len(y), -1)
+
+    def _check_settings(self, n_samples):
+        if self.module is not None and self.training in ("fr", "bn"):
+            raise ValueError(
+                f"training={self.training!r} changes the layers of a built-in architecture; with "
+                "module= choose training='iga' or 'standard'"
+            )
+        unknown = (self.fr_params or {}).keys() - FR_PARAMS.keys()
+        if unknown:
+            raise ValueError(
+                f"fr_params may hold {sorted(FR_PARAMS)}, got {sorted(map(str, unknown))}"
+            )
+        if self.training == "bn" and n_samples < 2:
+            raise ValueError(f"training='bn' needs at least 2 samples, got n_samples = {n_samples}")
+
+    def _warn_few_groups(self):
+        n_groups = len(self.groups_)
+        if self.training == "iga" and self.n_balanced >= n_groups:
+            warnings.warn(
+                f"n_balanced={self.n_balanced} needs more than {self.n_balanced} groups; there "
+                f"are {n_groups}, so at most {n_groups - 1} eigenvalues are balanced. Smaller "
+                "groups give more of them.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _train(self, coordinates, targets):
+        trained = train_network(self, coordinates, targets)
+        self.module_, record, balancer = trained.module, trained.record, trained.balancer
+        self._module_source, self._network_settings = trained.source, trained.settings
+        self.loss_curve_ = record.loss_curve
+        self.psnr_curve_ = [float(value) for value in decibels(record.loss_curve)]
+        self.n_iter_, self.best_iter_ = record.n_iter, record.best_iter
+        last = None if balancer is None else balancer.last
+        self.eigenvalues_ = None if last is None else last.eigenvalues.numpy()
+        self.balanced_eigenvalues_ = None if last is None else last.balanced_eigenvalues.numpy()
+        self.n_failed_updates_ = 0 if balancer is None else balancer.n_failed
+
+    def _build_fitted_module(self):
+        return build_network(self._module_source, self._network_settings)
+
+    def _evaluate(self, X):
+        """Values at coordinates, float64, in the shape of y."""
+        outputs = evaluate(self.module_, self._map_coordinates(X))
+        values = self.target_min_ + self.target_scale_ * outputs
+        return values.reshape(len(X), *self._output_shape)
+
+
+def _grid(*axes):
+    """Points of the grid over two axes, row-major."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)).astype(float)
