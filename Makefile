@@ -13,7 +13,7 @@ export MPLBACKEND := Agg
 # Rows and trees are spread over processes by pytest -n: one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test lint doctest unit sanitize bench reproduce docs build clean
+.PHONY: help demo test lint doctest unit sanitize bench reproduce package docs build clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make sanitize   the C kernels on many random shapes under AddressSanitizer and UBSan"
 	@echo "make bench      time our code beside its peers; writes docs/benchmarks/ (PAGE=name for one)"
 	@echo "make reproduce  re-measure the papers' claims; writes docs/reproductions/ (PAGE=name for one)"
+	@echo "make package    build sdist and wheel, install the wheel into an empty environment, use it"
 	@echo "make docs       build the documentation into docs/_build/html"
 	@echo "make clean      remove .venv and the build folder"
 
@@ -97,6 +98,9 @@ reproduce: $(VENV)/reproduce.stamp build
 	@for script in $(filter-out examples/reproductions/_%,$(wildcard examples/reproductions/$(PAGE).py)); do \
 	  echo "==> $$script --check"; $(BIN)/python "$$script" --check || exit 1; \
 	done
+
+package: $(VENV)/test.stamp
+	@$(BIN)/python tools/check_package.py
 
 docs: $(VENV)/docs.stamp build
 	@echo "==> documentation"
