@@ -23,14 +23,15 @@ cdef extern from "_shuffling_kernel.h" nogil:
         const double *y
         const double *weight
         double *theta
+        const double *start
         double *steps
 
     int skml_best_instructions()
-    void skml_dense_epoch_double(int, const skml_epoch *, const double *, Py_ssize_t)
-    void skml_dense_epoch_float(int, const skml_epoch *, const float *, Py_ssize_t)
-    void skml_sparse_epoch_double(
+    double skml_dense_epoch_double(int, const skml_epoch *, const double *, Py_ssize_t)
+    double skml_dense_epoch_float(int, const skml_epoch *, const float *, Py_ssize_t)
+    double skml_sparse_epoch_double(
         int, const skml_epoch *, const double *, const int *, const int *, Py_ssize_t)
-    void skml_sparse_epoch_float(
+    double skml_sparse_epoch_float(
         int, const skml_epoch *, const float *, const int *, const int *, Py_ssize_t)
     double skml_dense_loss_double(int, const skml_epoch *, const double *, Py_ssize_t)
     double skml_dense_loss_float(int, const skml_epoch *, const float *, Py_ssize_t)
@@ -136,6 +137,13 @@ cdef class Rows:
         bound.theta = &theta[0]
         return bound
 
+    cdef void _bind_start(self, skml_epoch *bound, const double[::1] start, Py_ssize_t d) except *:
+        bound.start = NULL
+        if start is not None:
+            if start.shape[0] != d + 1:
+                raise ValueError(f"start must have {d + 1} entries, got {start.shape[0]}")
+            bound.start = &start[0]
+
     cdef void _bind_order(self, skml_epoch *bound, const Py_ssize_t[::1] order, double gamma) except *:
         cdef Py_ssize_t i
         if order.shape[0] != bound.n:
@@ -150,20 +158,31 @@ cdef class Rows:
             raise MemoryError
 
     def dense_epoch(
-        self, const real[:, ::1] X, double[::1] theta, const Py_ssize_t[::1] order, double gamma
+        self,
+        const real[:, ::1] X,
+        double[::1] theta,
+        const Py_ssize_t[::1] order,
+        double gamma,
+        const double[::1] start=None,
     ):
-        """Go through the rows of X once in the given order; theta changes in place."""
+        """Go through the rows of X once in the given order; theta changes in place.
+
+        Returns the sum over the rows of weight times loss at `start`, 0 without one.
+        """
         cdef Py_ssize_t d = X.shape[1]
         cdef skml_epoch bound = self._bind(theta, d, X.shape[0])
         cdef int level = self.level
+        cdef double total
+        self._bind_start(&bound, start, d)
         self._bind_order(&bound, order, gamma)
         cdef const real *x = &X[0, 0]
         with nogil:
             if real is double:
-                skml_dense_epoch_double(level, &bound, x, d)
+                total = skml_dense_epoch_double(level, &bound, x, d)
             else:
-                skml_dense_epoch_float(level, &bound, x, d)
+                total = skml_dense_epoch_float(level, &bound, x, d)
             free(bound.steps)
+        return total
 
     def sparse_epoch(
         self,
@@ -173,20 +192,24 @@ cdef class Rows:
         double[::1] theta,
         const Py_ssize_t[::1] order,
         double gamma,
+        const double[::1] start=None,
     ):
-        """Go through the rows of a CSR matrix once in the given order."""
+        """Go through the rows of a CSR matrix once, as `dense_epoch` does."""
         cdef Py_ssize_t d = theta.shape[0] - 1
         cdef skml_epoch bound = self._bind(theta, d, indptr.shape[0] - 1)
         cdef int level = self.level
+        cdef double total
+        self._bind_start(&bound, start, d)
         self._bind_order(&bound, order, gamma)
         cdef const real *values = &data[0] if data.shape[0] else NULL
         cdef const int *columns = &indices[0] if indices.shape[0] else NULL
         with nogil:
             if real is double:
-                skml_sparse_epoch_double(level, &bound, values, columns, &indptr[0], d)
+                total = skml_sparse_epoch_double(level, &bound, values, columns, &indptr[0], d)
             else:
-                skml_sparse_epoch_float(level, &bound, values, columns, &indptr[0], d)
+                total = skml_sparse_epoch_float(level, &bound, values, columns, &indptr[0], d)
             free(bound.steps)
+        return total
 
     def dense_loss(self, const real[:, ::1] X, double[::1] theta):
         """Return the sum over the rows of weight times loss."""

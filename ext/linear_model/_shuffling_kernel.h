@@ -20,6 +20,7 @@ typedef struct {
     const double *y;
     const double *weight; /* NULL: all are 1 */
     double *theta;        /* d coefficients and the intercept */
+    const double *start;  /* a copy of theta before the epoch; NULL: the losses there do not count */
     double *steps;        /* room for one batch */
 } skml_epoch;
 
@@ -99,12 +100,12 @@ static int skml_best_instructions(void) {
 #endif
 
 #define SKML_ENTRIES(REAL)                                                                         \
-    static void skml_dense_epoch_##REAL(int level, const skml_epoch *e, const REAL *X,             \
-                                        Py_ssize_t d) {                                            \
+    static double skml_dense_epoch_##REAL(int level, const skml_epoch *e, const REAL *X,           \
+                                          Py_ssize_t d) {                                          \
         SKML_DISPATCH(level, skml_run_dense_##REAL, (e, X, d));                                    \
     }                                                                                              \
-    static void skml_sparse_epoch_##REAL(int level, const skml_epoch *e, const REAL *data,         \
-                                         const int *indices, const int *indptr, Py_ssize_t d) {    \
+    static double skml_sparse_epoch_##REAL(int level, const skml_epoch *e, const REAL *data,       \
+                                           const int *indices, const int *indptr, Py_ssize_t d) {  \
         SKML_DISPATCH(level, skml_run_sparse_##REAL, (e, data, indices, indptr, d));               \
     }                                                                                              \
     static double skml_dense_loss_##REAL(int level, const skml_epoch *e, const REAL *X,            \

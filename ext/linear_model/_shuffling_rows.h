@@ -16,6 +16,20 @@ SKML_INLINE TARGET double NAME(dot)(const REAL *restrict x, const double *restri
     return sum;
 }
 
+/* x.w, and x.v in `other`: the second product costs little beside the first. */
+SKML_INLINE TARGET double NAME(dots)(const REAL *restrict x, const double *restrict w,
+                                     const double *restrict v, double *other, Py_ssize_t d) {
+    double sum = 0, second = 0;
+    Py_ssize_t j;
+#pragma omp simd reduction(+ : sum, second)
+    for (j = 0; j < d; j++) {
+        sum += x[j] * w[j];
+        second += x[j] * v[j];
+    }
+    *other = second;
+    return sum;
+}
+
 SKML_INLINE TARGET double NAME(sparse_dot)(const REAL *data, const int *indices, int start, int stop,
                                            const double *w) {
     double sum = 0;
@@ -34,38 +48,65 @@ SKML_INLINE TARGET void NAME(shrink_and_add)(double *restrict w, double shrink, 
         w[j] = shrink * w[j] + c * x[j];
 }
 
-/* Rows come in random order, which the hardware cannot foresee; the order is known, so we tell. */
-SKML_INLINE TARGET void NAME(fetch)(const REAL *x, Py_ssize_t d) {
-    const char *line = (const char *)x, *end = (const char *)(x + d);
-    if (end > line + SKML_FETCH_BYTES)
-        end = line + SKML_FETCH_BYTES; /* the rest of a long row is a stream */
+/* Rows come in random order, which the hardware cannot foresee; the order is known, so we tell. A
+ * core has few reads under way at a time and waits where one more is asked for, hence two halves
+ * (0 and 1) with work between them. */
+SKML_INLINE TARGET void NAME(fetch)(const REAL *x, Py_ssize_t d, int half) {
+    const Py_ssize_t bytes = d * (Py_ssize_t)sizeof(REAL);
+    /* The rest of a long row is a stream. */
+    const Py_ssize_t stop = bytes < SKML_FETCH_BYTES ? bytes : SKML_FETCH_BYTES;
+    const Py_ssize_t middle = stop / 128 * 64;
+    const char *line = (const char *)x + (half ? middle : 0);
+    const char *end = (const char *)x + (half ? stop : middle);
     for (; line < end; line += 64)
         __builtin_prefetch(line);
 }
 
+/* Sum with the rounding errors of its additions kept apart, so that it does not depend on the order
+ * of the rows: an objective is compared with that of another order. */
+SKML_INLINE TARGET void NAME(add)(double *sum, double *error, double value) {
+    const double before = *sum, after = before + value;
+    *error += fabs(before) >= fabs(value) ? (before - after) + value : (value - after) + before;
+    *sum = after;
+}
+
+/* An infinite sum has NaN for an error. */
+SKML_INLINE TARGET double NAME(total)(double sum, double error) {
+    return isfinite(error) ? sum + error : sum;
+}
+
 /* One epoch over dense rows: for each batch B in order,
  *     theta <- theta - gamma (m / n) sum_{i in B} grad f_i(theta),    m = ceil(n / batch size).
- * All slopes of a batch are taken before theta moves. */
-SKML_INLINE TARGET void NAME(dense_epoch)(int loss, const skml_epoch *e, const REAL *X, Py_ssize_t d) {
+ * All slopes of a batch are taken before theta moves. Returns the sum of the weighted losses at the
+ * start of the epoch, for which each row is in the cache anyway. */
+SKML_INLINE TARGET double NAME(dense_epoch)(int loss, const skml_epoch *e, const REAL *X, Py_ssize_t d) {
     const Py_ssize_t n = e->n, batch = e->batch;
     const double unit = e->gamma * e->n_batches / n;
     double *w = e->theta;
-    double b = e->theta[d], total;
+    double b = e->theta[d], total, z, z_start = 0, value, losses = 0, error = 0;
     Py_ssize_t start, stop, k, row, ahead;
 
     for (start = 0; start < n; start = stop) {
         stop = start + batch < n ? start + batch : n;
         total = 0;
         for (k = start; k < stop; k++) {
-            if (k + SKML_FETCH_AHEAD < n) {
-                ahead = e->order[k + SKML_FETCH_AHEAD];
-                NAME(fetch)(X + ahead * d, d);
+            const int fetches = k + SKML_FETCH_AHEAD < n;
+            ahead = fetches ? e->order[k + SKML_FETCH_AHEAD] : 0;
+            if (fetches) {
+                NAME(fetch)(X + ahead * d, d, 0);
                 __builtin_prefetch(e->y + ahead);
             }
             row = e->order[k];
-            double slope = skml_loss_slope(loss, e->parameter, NAME(dot)(X + row * d, w, d) + b, e->y[row]);
-            if (e->weight)
-                slope *= e->weight[row];
+            const REAL *x = X + row * d;
+            const double weight = e->weight ? e->weight[row] : 1;
+            z = e->start ? NAME(dots)(x, w, e->start, &z_start, d) : NAME(dot)(x, w, d);
+            if (fetches)
+                NAME(fetch)(X + ahead * d, d, 1);
+            if (e->start) {
+                value = skml_loss_value(loss, e->parameter, z_start + e->start[d], e->y[row]);
+                NAME(add)(&losses, &error, weight * value);
+            }
+            const double slope = weight * skml_loss_slope(loss, e->parameter, z + b, e->y[row]);
             e->steps[k - start] = -unit * slope;
             total -= unit * slope;
         }
@@ -78,15 +119,17 @@ SKML_INLINE TARGET void NAME(dense_epoch)(int loss, const skml_epoch *e, const R
             b += total;
     }
     e->theta[d] = b;
+    return NAME(total)(losses, error);
 }
 
-/* The same over CSR rows, in which no column may occur twice. The coefficients are scale * w, so that the shrinkage is one product. */
-SKML_INLINE TARGET void NAME(sparse_epoch)(int loss, const skml_epoch *e, const REAL *data,
-                                           const int *indices, const int *indptr, Py_ssize_t d) {
+/* The same over CSR rows, in which no column may occur twice. The coefficients are scale * w, so
+ * that the shrinkage is one product. */
+SKML_INLINE TARGET double NAME(sparse_epoch)(int loss, const skml_epoch *e, const REAL *data,
+                                             const int *indices, const int *indptr, Py_ssize_t d) {
     const Py_ssize_t n = e->n, batch = e->batch;
     const double unit = e->gamma * e->n_batches / n;
     double *w = e->theta;
-    double b = e->theta[d], scale = 1, total, sum;
+    double b = e->theta[d], scale = 1, total, sum, losses = 0, error = 0;
     Py_ssize_t start, stop, k, row, ahead;
     int j;
 
@@ -102,10 +145,15 @@ SKML_INLINE TARGET void NAME(sparse_epoch)(int loss, const skml_epoch *e, const 
                 __builtin_prefetch(e->y + ahead);
             }
             row = e->order[k];
+            const double weight = e->weight ? e->weight[row] : 1;
+            if (e->start) {
+                sum = NAME(sparse_dot)(data, indices, indptr[row], indptr[row + 1], e->start);
+                double value = skml_loss_value(loss, e->parameter, sum + e->start[d], e->y[row]);
+                NAME(add)(&losses, &error, weight * value);
+            }
             sum = NAME(sparse_dot)(data, indices, indptr[row], indptr[row + 1], w);
-            double slope = skml_loss_slope(loss, e->parameter, scale * sum + b, e->y[row]);
-            if (e->weight)
-                slope *= e->weight[row];
+            const double slope =
+                weight * skml_loss_slope(loss, e->parameter, scale * sum + b, e->y[row]);
             e->steps[k - start] = -unit * slope;
             total -= unit * slope;
         }
@@ -131,30 +179,31 @@ SKML_INLINE TARGET void NAME(sparse_epoch)(int loss, const skml_epoch *e, const 
     for (j = 0; j < d; j++)
         w[j] *= scale;
     e->theta[d] = b;
+    return NAME(total)(losses, error);
 }
 
 /* Sum of s_i f_i without the penalty, in file order */
 SKML_INLINE TARGET double NAME(dense_loss)(int loss, const skml_epoch *e, const REAL *X, Py_ssize_t d) {
-    double total = 0;
+    double losses = 0, error = 0;
     Py_ssize_t i;
     for (i = 0; i < e->n; i++) {
         double z = NAME(dot)(X + i * d, e->theta, d) + e->theta[d];
         double value = skml_loss_value(loss, e->parameter, z, e->y[i]);
-        total += e->weight ? e->weight[i] * value : value;
+        NAME(add)(&losses, &error, e->weight ? e->weight[i] * value : value);
     }
-    return total;
+    return NAME(total)(losses, error);
 }
 
 SKML_INLINE TARGET double NAME(sparse_loss)(int loss, const skml_epoch *e, const REAL *data,
                                             const int *indices, const int *indptr, Py_ssize_t d) {
-    double total = 0, z, value;
+    double losses = 0, error = 0, z, value;
     Py_ssize_t i;
     for (i = 0; i < e->n; i++) {
         z = NAME(sparse_dot)(data, indices, indptr[i], indptr[i + 1], e->theta) + e->theta[d];
         value = skml_loss_value(loss, e->parameter, z, e->y[i]);
-        total += e->weight ? e->weight[i] * value : value;
+        NAME(add)(&losses, &error, e->weight ? e->weight[i] * value : value);
     }
-    return total;
+    return NAME(total)(losses, error);
 }
 
 /* One case for each loss, so that each gets its own loop. */
@@ -171,17 +220,21 @@ SKML_INLINE TARGET double NAME(sparse_loss)(int loss, const skml_epoch *e, const
     default: CALL(SKML_POWER); break;                                                              \
     }
 
-static TARGET void NAME(run_dense)(const skml_epoch *e, const REAL *X, Py_ssize_t d) {
-#define CALL(loss) NAME(dense_epoch)(loss, e, X, d)
+static TARGET double NAME(run_dense)(const skml_epoch *e, const REAL *X, Py_ssize_t d) {
+    double total = 0;
+#define CALL(loss) total = NAME(dense_epoch)(loss, e, X, d)
     EACH_LOSS(CALL)
 #undef CALL
+    return total;
 }
 
-static TARGET void NAME(run_sparse)(const skml_epoch *e, const REAL *data, const int *indices,
-                                    const int *indptr, Py_ssize_t d) {
-#define CALL(loss) NAME(sparse_epoch)(loss, e, data, indices, indptr, d)
+static TARGET double NAME(run_sparse)(const skml_epoch *e, const REAL *data, const int *indices,
+                                      const int *indptr, Py_ssize_t d) {
+    double total = 0;
+#define CALL(loss) total = NAME(sparse_epoch)(loss, e, data, indices, indptr, d)
     EACH_LOSS(CALL)
 #undef CALL
+    return total;
 }
 
 static TARGET double NAME(sum_dense)(const skml_epoch *e, const REAL *X, Py_ssize_t d) {

@@ -201,11 +201,13 @@ def find_first_step(problem, theta, order):
     first one that does worse than the best, provided that this one is no worse than the start.
     """
     gamma = _TRIAL_START / _curvature(problem, theta)
-    start = problem.objective(theta)
     best, chosen = inf, gamma
     for trial in range(_MOST_TRIALS):
         reached = theta.copy()
-        problem.epoch(reached, order, gamma)
+        if trial == 0:
+            start = problem.measured_epoch(reached, order, gamma)
+        else:
+            problem.epoch(reached, order, gamma)
         value = problem.objective(reached)
         if isfinite(value) and value < best and np.all(np.isfinite(reached)):
             best, chosen = value, gamma

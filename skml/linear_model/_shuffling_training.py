@@ -96,49 +96,100 @@ def train(state, problem, orders, rule, n_epochs, *, watch=None, verbose=0):
     verbose : int
         Whether to print a line for each epoch.
     """
-    value = reference = state.start = problem.objective(state.theta)
-    least, waited = inf, 0
-    for _ in range(n_epochs):
-        t = state.epoch + 1
-        if isinstance(rule, TheoryStep):
+    ledger = _Ledger(state, rule, watch, verbose)
+    for t in range(state.epoch + 1, state.epoch + n_epochs + 1):
+        certified = isinstance(rule, TheoryStep)
+        if certified:
+            # The certificate is checked at these weights, so they must be accepted before.
+            ledger.judge(problem.objective(state.theta))
+            if ledger.is_closed:
+                return
             rule.observe(problem, state.theta)
-        gamma = rule.gamma(t, problem.n_batches)
-        before = state.theta.copy()
-        problem.epoch(state.theta, orders(t), gamma)
-        reached = problem.objective(state.theta)
-        finite = isfinite(reached) and bool(np.all(np.isfinite(state.theta)))
-        rejected = isinstance(rule, AutoStep) and not (finite and reached <= reference)
-        if rejected:
-            state.theta = before
-            state.n_rejected += 1
-            rule.reject()
-        elif not finite:
-            state.theta, state.epoch = before, t
-            state.diverged = True
-            _warn_of_divergence(t, gamma)
-            break
+        order, gamma = orders(t), rule.gamma(t, problem.n_batches)
+        before, theta = state.theta, state.theta.copy()
+        if certified:
+            problem.epoch(theta, order, gamma)
         else:
-            value = reached
+            # F after an epoch would cost a pass over the data of its own; this epoch reads each row
+            # anyway, so it finds out whether the one before may stand.
+            ledger.judge(problem.measured_epoch(theta, order, gamma))
+            if ledger.is_closed:
+                return
+            if state.theta is not before:
+                gamma, theta = rule.gamma(t, problem.n_batches), state.theta.copy()
+                problem.epoch(theta, order, gamma)
+        state.theta = theta
+        ledger.open(t, gamma)
+    ledger.judge(problem.objective(state.theta))
+
+
+class _Ledger:
+    """Accepts or undoes the epochs of a training, once the objective after each is known.
+
+    Attributes
+    ----------
+    is_closed : bool
+        Whether the training is over before its last epoch.
+    """
+
+    def __init__(self, state, rule, watch, verbose):
+        self.state, self.rule, self.watch, self.verbose = state, rule, watch, verbose
+        self.is_closed = False
+        self._epoch = None
+        self._accepted, self._value = state.theta, inf
+        self._least, self._waited = inf, 0
+
+    def open(self, t, gamma):
+        """Enter epoch t, which led to ``state.theta`` with the step gamma."""
+        self._epoch = t, gamma
+
+    def judge(self, reached):
+        """Decide about the epoch that led to ``state.theta``, where the objective is `reached`.
+
+        An epoch that is undone leaves the weights before it in ``state.theta``.
+        """
+        state = self.state
+        if self._epoch is None:
+            state.start = self._value = reached
+            return
+        t, gamma = self._epoch
+        finite = isfinite(reached) and bool(np.all(np.isfinite(state.theta)))
+        rejected = isinstance(self.rule, AutoStep) and not (finite and reached <= state.start)
         state.epoch = t
-        state.curve.append(value)
-        state.steps.append(gamma)
-        if not rejected:
+        if rejected:
+            state.theta = self._accepted
+            state.n_rejected += 1
+            self.rule.reject()
+        elif not finite:
+            state.theta = self._accepted
+            state.diverged = self.is_closed = True
+            _warn_of_divergence(t, gamma)
+            return
+        else:
+            self._accepted, self._value = state.theta, reached
             state.add_to_mean()
-        if verbose:
-            print(f"epoch {t}: objective {value:.6g}, step {gamma:.3g}" + " rejected" * rejected)
-        if watch is None:
-            continue
-        seen = value
+        state.curve.append(self._value)
+        state.steps.append(gamma)
+        if self.verbose:
+            undone = " rejected" * rejected
+            print(f"epoch {t}: objective {self._value:.6g}, step {gamma:.3g}{undone}")
+        if self.watch is not None:
+            self._look()
+
+    def _look(self):
+        """End the training if nothing has improved for long."""
+        state, watch = self.state, self.watch
+        seen = self._value
         if watch.validation is not None:
             seen = watch.validation.data_loss(state.theta)
             state.validation_curve.append(seen)
-            if seen < least or state.best is None:
+            if seen < self._least or state.best is None:
                 state.best = state.theta.copy()
-        waited = waited + 1 if not seen < least - (watch.tol or 0.0) else 0
-        least = min(least, seen)
-        if waited >= watch.patience:
-            state.converged = True
-            break
+        improved = seen < self._least - (watch.tol or 0.0)
+        self._waited = 0 if improved else self._waited + 1
+        self._least = min(self._least, seen)
+        if self._waited >= watch.patience:
+            state.converged = self.is_closed = True
 
 
 def _warn_of_divergence(t, gamma):
@@ -147,5 +198,5 @@ def _warn_of_divergence(t, gamma):
         "coefficients of the epoch before are kept. Use a smaller eta0, scale the features, or "
         "use learning_rate='auto'.",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -1,5 +1,6 @@
 """What a sceptic asks of the shuffling estimators."""
 
+import math
 import warnings
 
 import numpy as np
@@ -119,6 +120,15 @@ def test_kernel_equals_plain_steps(
     parts = csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
     rows.sparse_epoch(*parts, of_sparse, order, gamma)
 
+    # The losses at the start, taken on the way, are those of a pass of their own.
+    other, other_sparse = start.copy(), start.copy()
+    losses = rows.dense_epoch(X, other, order, gamma, start)
+    assert losses == pytest.approx(rows.dense_loss(X, start), rel=1e-12, abs=1e-12)
+    losses = rows.sparse_epoch(*parts, other_sparse, order, gamma, start)
+    assert losses == pytest.approx(rows.sparse_loss(*parts, start), rel=1e-12, abs=1e-12)
+    np.testing.assert_allclose(other, dense, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(other_sparse, of_sparse)
+
     m, wide = -(-n // batch), X.astype(np.float64)
     for first in range(0, n, batch):
         chosen = order[first : first + batch]
@@ -135,6 +145,29 @@ def test_kernel_equals_plain_steps(
     total = np.sum(made.derivatives(z, y)[0] * (weight if weighted else 1.0))
     assert rows.dense_loss(X, plain) == pytest.approx(total, rel=1e-9, abs=1e-9)
     assert rows.sparse_loss(*parts, plain) == pytest.approx(total, rel=1e-9, abs=1e-9)
+
+
+def test_objective_does_not_depend_on_the_order_of_the_rows():
+    """Plain sums of these losses differ from order to order."""
+    rng = np.random.default_rng(0)
+    X = np.ones((20_000, 1))
+    y = 10.0 ** rng.uniform(-6, 6, size=20_000)
+    rows = _shuffling.Rows(y, None, _shuffling.LOSS_CODES["squared_error"], 0.0, 0.0)
+    values = {
+        rows.dense_epoch(X, np.zeros(2), rng.permutation(20_000), 0.0, np.zeros(2))
+        for _ in range(5)
+    }
+    assert values == {rows.dense_loss(X, np.zeros(2))} == {math.fsum(y**2 / 2)}
+
+
+def test_losses_that_overflow_are_infinite():
+    y = np.array([1.0, 2.0, 3.0])
+    rows = _shuffling.Rows(y, None, _shuffling.LOSS_CODES["poisson"], 0.0, 0.0)
+    X = np.array([[1.0], [1e4], [1.0]])
+    start = np.array([1.0, 0.0])
+    assert rows.dense_loss(X, start) == np.inf
+    assert rows.dense_epoch(X, start.copy(), np.arange(3), 1e-3, start) == np.inf
+    assert np.isnan(rows.dense_loss(X, np.array([np.nan, 0.0])))
 
 
 def test_sparse_shrinkage_may_vanish_or_turn_negative():
@@ -161,6 +194,8 @@ def test_kernel_refuses_what_would_leave_its_arrays():
         rows.dense_epoch(X, np.zeros(3), np.array([0, 1]), 0.1)
     with pytest.raises(ValueError, match="theta must have 3 entries, got 2"):
         rows.dense_epoch(X, np.zeros(2), np.arange(3), 0.1)
+    with pytest.raises(ValueError, match="start must have 3 entries, got 2"):
+        rows.dense_epoch(X, np.zeros(3), np.arange(3), 0.1, np.zeros(2))
 
 
 def test_csr_with_repeated_columns_and_float32():
@@ -219,6 +254,63 @@ def test_auto_undoes_epochs_that_end_above_the_start():
     assert max(model.objective_curve_) <= start
     # Each rejection halves the steps that follow.
     assert model.step_sizes_[-1] < 10.0 * 2.0 ** -(model.n_rejected_ - 1)
+
+
+def judged_at_once(X, y, loss, *, eta0, max_iter, tol=None, patience=5, rejects=True, alpha=1e-4):
+    """The epochs of a fit, with a pass of its own for the objective after each."""
+    problem = Problem(X, y, None, make_loss(loss), alpha=alpha)
+    rng = np.random.RandomState(0)
+    theta = np.zeros(X.shape[1] + 1)
+    start = value = problem.objective(theta)
+    curve, steps, least, waited, n_rejected = [], [], np.inf, 0, 0
+    for t in range(1, max_iter + 1):
+        gamma = eta0 * (1 - (t - 1) / max_iter) if rejects else eta0
+        moved = theta.copy()
+        problem.epoch(moved, rng.permutation(len(y)), gamma)
+        reached = problem.objective(moved)
+        if rejects and not reached <= start:
+            eta0 /= 2
+            n_rejected += 1
+        elif not np.isfinite(reached):
+            break
+        else:
+            theta, value = moved, reached
+        curve.append(value)
+        steps.append(gamma)
+        waited = waited + 1 if not value < least - (tol or 0.0) else 0
+        least = min(least, value)
+        if tol is not None and waited >= patience:
+            break
+    return theta, curve, steps, n_rejected
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("loss", "eta0", "rule", "tol"),
+    [
+        ("squared_error", 1.0, "auto", None),
+        ("poisson", 0.05, "auto", None),
+        ("poisson", 1e-3, "auto", 1e-3),
+        ("poisson", 0.1, "auto", 1e-2),
+        ("poisson", 0.03, "constant", None),
+        ("poisson", 1e-3, "constant", 1e-4),
+    ],
+)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_epochs_that_are_judged_late_are_judged_the_same(counts, loss, eta0, rule, tol, form):
+    """Each epoch is judged during the next one, which must not be seen in anything."""
+    X, y = form(counts[0]), counts[1]
+    model = ShufflingSGDRegressor(
+        loss, learning_rate=rule, eta0=eta0, tol=tol, max_iter=25, random_state=0
+    ).fit(X, y)
+    theta, curve, steps, n_rejected = judged_at_once(
+        X, y, loss, eta0=eta0, max_iter=25, tol=tol, rejects=rule == "auto"
+    )
+    np.testing.assert_allclose(theta_of(model), theta, rtol=1e-11)
+    np.testing.assert_allclose(model.objective_curve_, curve, rtol=1e-11)
+    np.testing.assert_allclose(model.step_sizes_, steps, rtol=1e-15)
+    assert model.n_rejected_ == n_rejected
+    assert (n_rejected > 0) == (rule == "auto" and eta0 > 1e-3)
 
 
 def test_auto_warns_when_most_epochs_are_undone():
