@@ -13,6 +13,7 @@ _SUBPACKAGES = frozenset(
         "causal",
         "datasets",
         "ensemble",
+        "gflownet",
         "implicit",
         "inspection",
         "linear_model",

@@ -1,0 +1,113 @@
+"""The exact sampler over a table of all states."""
+
+import numpy as np
+
+from ._exact import (
+    branching_ratios,
+    edge_weights,
+    evaluate_flows,
+    evaluate_values,
+    normalised,
+    visit_probabilities,
+)
+from ._rollouts import choose
+
+
+class TableSolution:
+    """Values or flows of all states, and what follows from them.
+
+    Parameters
+    ----------
+    table : StateTable
+        All states.
+    rewards : ndarray of shape (n_terminals,)
+        R(x), in the order of ``table.terminal``.
+    log_g : ndarray of shape (n_states,) or None
+        Branching ratios where they do not depend on the path: values V = F g are computed from
+        rectified rewards R g. None: flows.
+    """
+
+    def __init__(self, table, rewards, log_g):
+        self.table, self.process, self.rewards = table, table.process, rewards
+        if not rewards.max() > 0:
+            raise ValueError("All rewards are zero; at least one must be positive.")
+        self.by_edge = log_g is None
+        if self.by_edge:
+            self.values = evaluate_flows(table, rewards)
+        else:
+            self.values = evaluate_values(table, rewards * np.exp(log_g[table.terminal]))
+        self.log_partition = float(np.log(self.values[table.root]))
+
+    def _probabilities(self, block):
+        children, weights = edge_weights(self.table, block, self.values, share=self.by_edge)
+        return children, normalised(weights, children >= 0)
+
+    def policy(self, states):
+        """Probabilities of the actions, shape (n, n_actions); zeros for objects."""
+        return self._probabilities(self.table.index(states))[1]
+
+    def state_values(self, states):
+        """V(s); F(s) if rectified by edge."""
+        return self.values[self.table.index(states)]
+
+    def log_probability(self, objects):
+        """log R(x) - log Z."""
+        indices = self.table.index(self.process.terminals(objects))
+        rewards = self.rewards[np.searchsorted(self.table.terminal, indices)]
+        with np.errstate(divide="ignore"):
+            return np.log(rewards) - np.log(self.rewards.sum())
+
+    def sample(self, n_samples, rng):
+        """Let all paths advance together, with one look at each state that any of them is in."""
+        at = np.full(n_samples, self.table.root)
+        going = np.arange(n_samples)
+        while len(going):
+            visited, inverse = np.unique(at[going], return_inverse=True)
+            children, probabilities = self._probabilities(visited)
+            actions = choose(probabilities[inverse], rng)
+            at[going] = children[inverse, actions]
+            going = going[self.table.n_children[at[going]] > 0]
+        return self.process.objects(self.table.states(at))
+
+    def distribution(self):
+        """All objects, the probabilities that following the policy gives them, and R(x) / Z."""
+        p = visit_probabilities(self.table, self._probabilities)[self.table.terminal]
+        objects = self.process.objects(self.table.states(self.table.terminal))
+        return objects, p, self.rewards / self.rewards.sum()
+
+
+def solve_exactly(table, rewards, rectification):
+    """Evaluate the uniform policy of a table of states.
+
+    Parameters
+    ----------
+    table : StateTable
+        All states.
+    rewards : ndarray of shape (n_terminals,)
+        R(x), in the order of ``table.terminal``.
+    rectification : {"path", "edge", "auto"}
+        Whether rewards are multiplied by g, or steps by A / B; "auto" takes the first where it
+        applies.
+
+    Returns
+    -------
+    TableSolution
+        The exact sampler.
+    """
+    if rectification == "edge":
+        return TableSolution(table, rewards, None)
+    log_g, conflict = branching_ratios(table)
+    if conflict is None:
+        return TableSolution(table, rewards, log_g)
+    if rectification == "path":
+        raise_path_dependence(table.process, *conflict)
+    return TableSolution(table, rewards, None)
+
+
+def raise_path_dependence(process, state, first, second):
+    """Explain why rectification by path is impossible, by one state."""
+    raise ValueError(
+        f"rectification='path' needs a branching ratio that is the same for all paths to a state, "
+        f"but {type(process).__name__} has g = {first:.6g} and g = {second:.6g} for the state "
+        f"{state}; use rectification='edge' or 'auto'."
+    )
