@@ -105,6 +105,7 @@ package: $(VENV)/test.stamp
 docs: $(VENV)/docs.stamp build
 	@echo "==> documentation"
 	@$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python -m pytest -q tests/site
 	@echo "==> open docs/_build/html/index.html"
 
 clean:

@@ -20,6 +20,7 @@ sys.path.insert(0, str(DOCS / "_ext"))
 from api_pages import write_api_pages  # noqa: E402
 from external_links import external_uri  # noqa: E402
 from public_api import public_names, subpackage_names  # noqa: E402
+from ratio_chart import ratio_chart  # noqa: E402
 from result_files import read_benchmarks, read_reproductions  # noqa: E402
 from result_pages import format_value  # noqa: E402
 
@@ -222,8 +223,19 @@ def test_result_pages_show_what_does_not_hold(tmp_path):
     assert len(failed) == 2
     assert "lost claim" in failed[0]
     assert "a peer" in failed[1]
+    assert "beside a peer" in re.search(r'<div class="ratio-chart">.*', html, re.DOTALL).group()
     assert "0.7123" in html
     assert "two cores" in html
+
+
+def test_bars_reach_from_the_peer_to_the_ratio():
+    row = {"name": "a < b", "peer": "a peer", "goal": 2.0}
+    html = ratio_chart([row | {"ratio": 4.0}, row | {"ratio": 0.5}])
+    assert "a &lt; b beside a peer" in html
+    # From 0.5 to 4: 1 lies at a third, 2 at two thirds.
+    assert 'class="faster" style="left: 33.33%; width: 66.67%"' in html
+    assert 'class="slower" style="left: 0.00%; width: 33.33%"' in html
+    assert html.count('class="goal" style="left: 66.67%"') == 2
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from ratio_chart import ratio_chart
 from result_files import read_benchmarks, read_reproductions
 
 
@@ -120,6 +121,7 @@ class BenchmarkResults(_Results):
         # holds is None where a row is reported without a goal.
         failed = {i for i, row in enumerate(result["rows"]) if row["holds"] is False}
         return [
+            nodes.raw(text=ratio_chart(result["rows"]), format="html"),
             table_node(titles, [[row[f] for f in fields] for row in result["rows"]], failed),
             _paragraph("Machine", result["machine"]),
             _paragraph("Versions", result["versions"]),
