@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed
 from sklearn.base import clone
 from torch import nn
 from torch.nn import functional as F
@@ -59,7 +60,8 @@ def quantize_module(
     sequential : bool, default=True
         Whether a layer is calibrated with the layers before it quantised already, which takes
         one pass over X for each distinct input. Otherwise one pass over the original network
-        serves all.
+        serves all, and the layers are quantised side by side under
+        :func:`joblib.parallel_config` (``n_jobs``, or the backend "dask").
     inplace : bool, default=False
         Whether the module itself is changed. Otherwise a copy is.
     verbose : int, default=0
@@ -173,29 +175,40 @@ def _quantize(module, quantizer, batches, run, modules, bits, sequential, inplac
 
     report = []
     modes = {name: layer.training for name, layer in layers.items()}
+
+    def matrices(group):
+        return [(_matrix(layers[name]), rules(name)) for name in group]
+
+    def insert(group, n_samples, results):
+        nonlocal module
+        for name, (weight, error) in zip(group, results, strict=True):
+            packed = _packed_layer(layers[name], weight)
+            packed.train(modes[name])
+            module = _replace(module, name, packed)
+            report.append(_entry(name, weight, error, n_samples))
+
     with _evaluation(module):
         calls = trace_layers(module, layers, batches, run)
         groups = group_by_input(calls, layers)
-        grams = {}
-        if not sequential:
-            grams = accumulate_grams(
-                module, {group[0]: layers[group[0]] for group in groups}, batches, run
-            )
-        for group in progress(groups, "Quantising layers", verbose):
-            leader = group[0]
-            if sequential:
+        if sequential:
+            for group in progress(groups, "Quantising layers", verbose):
+                leader = group[0]
                 grams = accumulate_grams(
                     module, {leader: layers[leader]}, batches, run, calls[leader]
                 )
-            if leader not in grams:  # routing has changed: no input came any more
-                continue
-            gram, n_samples = grams[leader]
-            fitted = clone(quantizer)._fit_gram(gram, n_samples)
-            for name in group:
-                packed, entry = _pack_layer(layers[name], fitted.set_params(bits=rules(name)))
-                packed.train(modes[name])
-                report.append({"name": name, **entry, "n_samples": n_samples})
-                module = _replace(module, name, packed)
+                if leader in grams:  # else routing has changed: no input came any more
+                    results = _quantize_matrices(quantizer, *grams[leader], matrices(group))
+                    insert(group, grams[leader][1], results)
+        else:
+            leaders = {group[0]: layers[group[0]] for group in groups}
+            grams = accumulate_grams(module, leaders, batches, run)
+            groups = [group for group in groups if group[0] in grams]
+            jobs = (
+                delayed(_quantize_matrices)(quantizer, *grams[group[0]], matrices(group))
+                for group in progress(groups, "Quantising layers", verbose)
+            )
+            for group, results in zip(groups, Parallel()(jobs), strict=True):
+                insert(group, grams[group[0]][1], results)
     _warn_about_the_rest(module, rules, modules)
     module.quantization_report_ = report
     return module
@@ -271,21 +284,36 @@ def _select(candidates, modules, module):
     return {name: candidates[name] for name in candidates if name in set(modules)}
 
 
-def _pack_layer(layer, fitted):
+def _matrix(layer):
     W = layer.weight.detach().float().numpy().reshape(layer.weight.shape[0], -1)
-    W = np.ascontiguousarray(W)
-    weight = _as_table(fitted.quantize(W))
-    error = relative_error(W.astype(np.float64), weight.dequantize(), fitted.gram_)
+    return np.ascontiguousarray(W)
+
+
+def _quantize_matrices(quantizer, gram, n_samples, matrices):
+    """Table and relative error of each matrix, all of which have the same inputs."""
+    fitted = clone(quantizer)._fit_gram(gram, n_samples)
+    results = []
+    for W, bits in matrices:
+        weight = _as_table(fitted.set_params(bits=bits).quantize(W))
+        error = relative_error(W.astype(np.float64), weight.dequantize(), fitted.gram_)
+        results.append((weight, error))
+    return results
+
+
+def _packed_layer(layer, weight):
     packed = LUTLinear.from_weight(weight, layer.bias)
-    if isinstance(layer, nn.Conv2d):
-        packed = LUTConv2d(packed, unfolding(layer))
-    entry = {
-        "shape": W.shape,
+    return LUTConv2d(packed, unfolding(layer)) if isinstance(layer, nn.Conv2d) else packed
+
+
+def _entry(name, weight, error, n_samples):
+    return {
+        "name": name,
+        "shape": weight.shape,
         "bits": weight.bits,
         "error": error,
         "bits_per_weight": weight.bits_per_weight,
+        "n_samples": n_samples,
     }
-    return packed, entry
 
 
 def _as_table(weight):

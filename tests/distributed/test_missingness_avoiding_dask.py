@@ -1,7 +1,5 @@
 """Missingness-avoiding ensembles on two worker processes under joblib's dask backend."""
 
-import os
-
 import joblib
 import numpy as np
 import pytest
@@ -19,21 +17,6 @@ from skml.model_selection import TradeoffRefit
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.distributed
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        # Both workers are up, and neither is this process.
-        processes = set(client.run(os.getpid).values())
-        assert len(processes) == 2
-        assert os.getpid() not in processes
-        yield client
 
 
 @pytest.fixture(scope="module")
