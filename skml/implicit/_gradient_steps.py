@@ -9,6 +9,7 @@ import torch
 from skml.utils._training import minibatches
 
 from ._balancing import Balance, balance_kernel
+from ._empirical_ntk import evaluating
 
 
 @dataclass(frozen=True)
@@ -184,10 +185,11 @@ class GradientStep:
             self.points.inputs.split(batch_size),
             self.points.targets.split(batch_size),
         )
-        total = sum(
-            (self.forward(x) - y).square().sum().double()
-            for x, y in zip(inputs, targets, strict=True)
-        )
+        with evaluating(self.module):
+            total = sum(
+                (self.forward(x) - y).square().sum().double()
+                for x, y in zip(inputs, targets, strict=True)
+            )
         return total / self.points.targets.numel()
 
     def _random_batches(self, batch_groups, generator):

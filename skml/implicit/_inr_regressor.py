@@ -518,7 +518,7 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
                 f"are {n_groups}, so at most {n_groups - 1} eigenvalues are balanced. Smaller "
                 "groups give more of them.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,  # past two decorators of fit, to its caller
             )
 
     def _train(self, coordinates, targets):

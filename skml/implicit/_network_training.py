@@ -62,29 +62,49 @@ def train_network(estimator, coordinates, targets):
     """
     rng = check_random_state(estimator.random_state)
     device = resolve_device(estimator.device)
-    settings = _network_settings(estimator, *coordinates.shape, targets.shape[1])
     with local_seed(rng, device):
-        module = _trainable_network(estimator, settings).to(device)
-        points = _grouped_points(estimator, module, coordinates, targets, device)
-        forward = module.forward_encoded if isinstance(module, CoordinateMLP) else module
-        balancer = _balancer(estimator, module, points)
-        optimizer = _optimizer(estimator, module)
-        step = GradientStep(
-            module,
-            forward,
-            points,
-            balancer=balancer,
-            optimizer=optimizer,
-            schedule=_schedule(estimator, optimizer),
-            batch_groups=estimator.batch_groups,
-            generator=make_generator(rng),
-        )
-        module.train()
-        record = _run(estimator, step, module)
-        module = _merged(module, points)
-    module.requires_grad_(True).eval()
+        step, settings = training_step(estimator, coordinates, targets, device, make_generator(rng))
+        record = _run(estimator, step)
+        module = _merged(step.module, step.points)
+    module.eval()
     module.zero_grad(set_to_none=True)
-    return TrainedNetwork(module, record, balancer, estimator.module, settings)
+    return TrainedNetwork(module, record, step.balancer, estimator.module, settings)
+
+
+def training_step(estimator, coordinates, targets, device, generator):
+    """Make the network and the step that trains it.
+
+    Parameters
+    ----------
+    estimator, coordinates, targets
+        As in :func:`train_network`.
+    device : torch.device
+        Where the network goes; its weights are drawn from torch's global generator.
+    generator : torch.Generator
+        Draws batches of groups.
+
+    Returns
+    -------
+    step : GradientStep
+        The step, which holds the network.
+    settings : dict
+        Arguments of the `CoordinateMLP`.
+    """
+    settings = _network_settings(estimator, *coordinates.shape, targets.shape[1])
+    module = _trainable_network(estimator, settings).to(device)
+    points = _grouped_points(estimator, module, coordinates, targets, device)
+    optimizer = _optimizer(estimator, module)
+    step = GradientStep(
+        module.train(),
+        module.forward_encoded if isinstance(module, CoordinateMLP) else module,
+        points,
+        balancer=_balancer(estimator, module, points),
+        optimizer=optimizer,
+        schedule=_schedule(estimator, optimizer),
+        batch_groups=estimator.batch_groups,
+        generator=generator,
+    )
+    return step, settings
 
 
 def build_network(source, settings):
@@ -191,7 +211,7 @@ def _schedule(estimator, optimizer):
     return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
 
-def _run(estimator, step, module):
+def _run(estimator, step):
     every, last = step.steps_per_epoch, estimator.max_iter - 1
     known = [math.inf]
 
@@ -208,7 +228,7 @@ def _run(estimator, step, module):
         step,
         max_iter=estimator.max_iter,
         validate=validate if every > 1 else None,
-        modules=(module,),
+        modules=(step.module,),
         tol=estimator.tol,
         n_iter_no_change=estimator.n_iter_no_change,
         verbose=estimator.verbose,
