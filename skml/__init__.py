@@ -10,8 +10,10 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     {
+        "adversarial",
         "causal",
         "datasets",
+        "distillation",
         "ensemble",
         "gflownet",
         "implicit",
