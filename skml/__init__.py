@@ -15,6 +15,7 @@ _SUBPACKAGES = frozenset(
         "datasets",
         "distillation",
         "ensemble",
+        "equivariant",
         "gflownet",
         "implicit",
         "inspection",

@@ -33,6 +33,8 @@ CHECK_PARAMS = {
     "FunctionalTimeEncoder": {"max_iter": 50},
     "INRRegressor": {"max_iter": 50},
     "LeTETimeEncoder": {"max_iter": 50},
+    "QuantumGroupEquivariantClassifier": {"max_epochs": 20},
+    "QuantumGroupEquivariantRegressor": {"max_epochs": 20},
     # "MARandomForestClassifier": {"n_estimators": 5},
 }
 

@@ -3,6 +3,7 @@
 from ._cate_bounds import CATEBoundsDisplay
 from ._feature_reliance import FeatureRelianceDisplay
 from ._objective_curve import ObjectiveCurveDisplay
+from ._partition import PartitionDisplay
 from ._path_union import PathUnionDisplay
 from ._quantization_error import QuantizationErrorDisplay
 from ._reliance_curve import RelianceCurveDisplay
@@ -13,6 +14,7 @@ __all__ = [
     "CATEBoundsDisplay",
     "FeatureRelianceDisplay",
     "ObjectiveCurveDisplay",
+    "PartitionDisplay",
     "PathUnionDisplay",
     "QuantizationErrorDisplay",
     "RelianceCurveDisplay",
