@@ -43,6 +43,21 @@ def check_bias(bias, n_rows):
     return bias
 
 
+def check_offsets(offsets, n_problems, n_samples):
+    """Offsets of grouped products as int64: from 0 to the number of rows, ascending."""
+    offsets = np.asarray(offsets)
+    if offsets.shape != (n_problems + 1,) or offsets.dtype.kind not in "iu":
+        raise ValueError(
+            f"offsets must be {n_problems + 1} integers, one more than weights, got "
+            f"{offsets.dtype} of shape {offsets.shape}."
+        )
+    if offsets[0] != 0 or offsets[-1] != n_samples or (np.diff(offsets) < 0).any():
+        raise ValueError(
+            f"offsets must ascend from 0 to the {n_samples} rows of X, got {offsets.tolist()}."
+        )
+    return np.ascontiguousarray(offsets, dtype=np.int64)
+
+
 def prepare_output(out, X, n_rows):
     """Array that the kernels write to: ``out`` itself, or a new one."""
     shape = (len(X), n_rows)

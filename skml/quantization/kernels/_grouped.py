@@ -1,11 +1,14 @@
 """Several products in one call, each with a weight and a precision of its own."""
 
-import numpy as np
-
 from skml.quantization import _gemm
 from skml.quantization._weights import LUTWeight, UniformWeight
-from skml.quantization.kernels._arguments import check_inputs, finish, prepare_output
-from skml.quantization.kernels._backend import resolve_backend, resolve_threads
+from skml.quantization.kernels._arguments import (
+    check_inputs,
+    check_offsets,
+    finish,
+    prepare_output,
+)
+from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
 from skml.quantization.kernels._integer import int8_matmul
 from skml.quantization.kernels._matmul import lut_matmul, uniform_matmul
 
@@ -31,7 +34,8 @@ def grouped_matmul(X, weights, offsets, out=None, *, n_threads=None, backend="au
     n_threads : int or None
         Threads; None takes what OpenMP is set to.
     backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
-        Kernels to use; "auto" takes the fastest that the machine runs.
+        Kernels to use; "auto" takes "cuda" for an X on a CUDA device,
+        else the fastest that the machine runs.
 
     Returns
     -------
@@ -61,11 +65,13 @@ def grouped_matmul(X, weights, offsets, out=None, *, n_threads=None, backend="au
            [4.],
            [4.]])
     """
-    backend, n_threads = resolve_backend(backend), resolve_threads(n_threads)
+    backend, n_threads = resolve_backend(backend, X), resolve_threads(n_threads)
     weights = list(weights)
     m, n = _common_shape(weights)
+    if backend == "cuda":
+        return cuda_products().grouped_matmul(X, weights, offsets, out)
     X, result_type = check_inputs(X, n)
-    offsets = _check_offsets(offsets, len(weights), len(X))
+    offsets = check_offsets(offsets, len(weights), len(X))
     target = prepare_output(out, X, m)
     if backend == "numpy":
         for weight, first, last in zip(weights, offsets[:-1], offsets[1:], strict=True):
@@ -102,17 +108,3 @@ def _common_shape(weights):
                 f"weights must have one shape, got {weights[0].shape} and {weight.shape}."
             )
     return weights[0].shape
-
-
-def _check_offsets(offsets, n_problems, n_samples):
-    offsets = np.asarray(offsets)
-    if offsets.shape != (n_problems + 1,) or offsets.dtype.kind not in "iu":
-        raise ValueError(
-            f"offsets must be {n_problems + 1} integers, one more than weights, got "
-            f"{offsets.dtype} of shape {offsets.shape}."
-        )
-    if offsets[0] != 0 or offsets[-1] != n_samples or (np.diff(offsets) < 0).any():
-        raise ValueError(
-            f"offsets must ascend from 0 to the {n_samples} rows of X, got {offsets.tolist()}."
-        )
-    return np.ascontiguousarray(offsets, dtype=np.int64)

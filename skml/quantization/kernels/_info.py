@@ -1,7 +1,7 @@
 """What the kernels run on."""
 
 from skml.quantization import _gemm
-from skml.quantization.kernels._backend import COMPILED, best_backend, resolve_threads
+from skml.quantization.kernels._backend import COMPILED, best_backend, cuda_device, resolve_threads
 
 
 def kernel_info():
@@ -12,7 +12,8 @@ def kernel_info():
     dict
         ``"backend"`` is what ``backend="auto"`` takes, ``"available"`` all that can be asked for,
         ``"openmp"`` whether the kernels can use threads, ``"n_threads"`` how many they take by
-        default, ``"dense_from"`` the rows of X from which weights are decoded in panels for BLAS.
+        default, ``"dense_from"`` the rows of X from which weights are decoded in panels for BLAS,
+        ``"cuda"`` the name of the CUDA device that ``backend="cuda"`` would use, or None.
 
     Examples
     --------
@@ -27,4 +28,5 @@ def kernel_info():
         "openmp": _gemm.built_with_openmp(),
         "n_threads": resolve_threads(None),
         "dense_from": {name: _gemm.dense_rows(name) for name in available},
+        "cuda": cuda_device(),
     }

@@ -6,7 +6,7 @@ import numpy as np
 
 from skml.quantization._weights import UniformWeight, check_act_group
 from skml.quantization.kernels._arguments import check_bias, check_inputs, finish, prepare_output
-from skml.quantization.kernels._backend import resolve_backend, resolve_threads
+from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
 from skml.quantization.kernels._matmul import check_type
 
 
@@ -40,7 +40,8 @@ def int8_matmul(
     n_threads : int or None
         Threads; None takes what OpenMP is set to.
     backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
-        Kernels to use; "auto" takes the fastest that the machine runs.
+        Kernels to use; "auto" takes "cuda" for an X on a CUDA device,
+        else the fastest that the machine runs.
 
     Returns
     -------
@@ -81,7 +82,9 @@ def int8_matmul(
     if act_bits not in (4, 8):
         raise ValueError(f"act_bits must be 8 or 4, got {act_bits!r}.")
     check_act_group(act_group)
-    backend, n_threads = resolve_backend(backend), resolve_threads(n_threads)
+    backend, n_threads = resolve_backend(backend, X), resolve_threads(n_threads)
+    if backend == "cuda":
+        return cuda_products().int8_matmul(X, weight, bias, out, act_bits, act_group)
     m, n = weight.shape
     X, result_type = check_inputs(X, n)
     bias = check_bias(bias, m)

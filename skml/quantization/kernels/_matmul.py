@@ -4,7 +4,7 @@ import numpy as np
 
 from skml.quantization._weights import LUTWeight, UniformWeight
 from skml.quantization.kernels._arguments import check_bias, check_inputs, finish, prepare_output
-from skml.quantization.kernels._backend import resolve_backend, resolve_threads
+from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
 from skml.quantization.kernels._blas import one_blas_thread
 
 
@@ -25,7 +25,8 @@ def lut_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="auto"
     n_threads : int or None
         Threads; None takes what OpenMP is set to.
     backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
-        Kernels to use; "auto" takes the fastest that the machine runs.
+        Kernels to use; "auto" takes "cuda" for an X on a CUDA device,
+        else the fastest that the machine runs.
 
     Returns
     -------
@@ -74,7 +75,8 @@ def uniform_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="a
     n_threads : int or None
         Threads; None takes what OpenMP is set to.
     backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
-        Kernels to use; "auto" takes the fastest that the machine runs.
+        Kernels to use; "auto" takes "cuda" for an X on a CUDA device,
+        else the fastest that the machine runs.
 
     Returns
     -------
@@ -108,7 +110,9 @@ def uniform_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="a
 
 
 def _matmul(X, weight, bias, out, n_threads, backend):
-    backend, n_threads = resolve_backend(backend), resolve_threads(n_threads)
+    backend, n_threads = resolve_backend(backend, X), resolve_threads(n_threads)
+    if backend == "cuda":
+        return cuda_products().matmul(X, weight, bias, out)
     m, n = weight.shape
     X, result_type = check_inputs(X, n)
     bias = check_bias(bias, m)

@@ -1,0 +1,102 @@
+"""What follows a product: partial sums, outliers, and changes of type."""
+
+from functools import cache
+
+import numpy as np
+from numba import cuda
+from numba.cuda import types
+
+from skml.quantization.kernels._cuda._intrinsics import SCRATCH, WARP, warp_sum
+
+THREADS = 128
+
+
+@cache
+def add_splits():
+    """Kernel ``(partial, bias, out)``: out = bias + sum of ``partial`` (splits, B, m), in order.
+
+    The grid is (ceil(m / THREADS), B). The order of the sum is fixed, so that a product is the
+    same every time.
+    """
+
+    @cuda.jit
+    def kernel(partial, bias, out):
+        row = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
+        column = cuda.blockIdx.y
+        if row >= out.shape[1]:
+            return
+        total = np.float32(0)
+        for split in range(partial.shape[0]):
+            total += partial[split, column, row]
+        if bias.size:
+            total += bias[row]
+        out[column, row] = total
+
+    return kernel
+
+
+@cache
+def add_outliers():
+    """Kernel ``(indptr, indices, values, x, out)``: out += x @ outliers.T, one row per warp.
+
+    The grid is (ceil(m / (THREADS / 32)), B).
+    """
+    warps = THREADS // WARP
+
+    @cuda.jit
+    def kernel(indptr, indices, values, x, out):
+        scratch = cuda.shared.array(SCRATCH, types.float32)
+        row = cuda.blockIdx.x * warps + cuda.threadIdx.x // WARP
+        lane, column = cuda.threadIdx.x % WARP, cuda.blockIdx.y
+        total = np.float32(0)
+        if row < out.shape[1]:
+            for p in range(indptr[row] + lane, indptr[row + 1], WARP):
+                total += values[p] * x[column, indices[p]]
+        total = warp_sum(total, scratch)
+        if lane == 0 and row < out.shape[1]:
+            out[column, row] += total
+
+    return kernel
+
+
+@cache
+def add_grouped_outliers():
+    """Kernel ``(offsets, indptr, indices, values, x, out)``, the same for many problems.
+
+    ``indptr`` (n_problems, m + 1) points into the indices and values of all problems.
+    """
+    warps = THREADS // WARP
+
+    @cuda.jit
+    def kernel(offsets, indptr, indices, values, x, out):
+        scratch = cuda.shared.array(SCRATCH, types.float32)
+        row = cuda.blockIdx.x * warps + cuda.threadIdx.x // WARP
+        lane, column = cuda.threadIdx.x % WARP, cuda.blockIdx.y
+        problem = 0
+        while problem < indptr.shape[0] - 1 and offsets[problem + 1] <= column:
+            problem += 1
+        total = np.float32(0)
+        if row < out.shape[1]:
+            for p in range(indptr[problem, row] + lane, indptr[problem, row + 1], WARP):
+                total += values[p] * x[column, indices[p]]
+        total = warp_sum(total, scratch)
+        if lane == 0 and row < out.shape[1]:
+            out[column, row] += total
+
+    return kernel
+
+
+@cache
+def convert():
+    """Kernel ``(source, target)`` for 2-D arrays: target = source in the type of target.
+
+    The grid is (ceil(n_columns / THREADS), n_rows).
+    """
+
+    @cuda.jit
+    def kernel(source, target):
+        column, row = cuda.blockIdx.x * THREADS + cuda.threadIdx.x, cuda.blockIdx.y
+        if column < target.shape[1]:
+            target[row, column] = source[row, column]
+
+    return kernel

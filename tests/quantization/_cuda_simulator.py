@@ -1,0 +1,271 @@
+"""Cases for the CUDA kernels in numba's simulator; ``python _cuda_simulator.py CASE`` runs one.
+
+The simulator must be asked for before numba is imported, so the tests start this file in a process
+of its own and read what it prints: one object of JSON with the largest errors.
+
+A simulated block is one Python thread per CUDA thread. Numba lets them all run and polls them; here
+they take turns instead, each running until it waits for the others. That is ten times faster, and
+the same every time.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+HERE = Path(__file__).resolve()
+
+
+def simulate(case, timeout=240):
+    """Run a case in a process of its own and return what it measured."""
+    finished = subprocess.run(
+        [sys.executable, str(HERE), case],
+        env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr[-4000:]
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+def take_turns():
+    """Let the threads of a simulated block run one after the other."""
+    import numpy as np
+    from numba.cuda import types
+    from numba.cuda.np import numpy_support
+    from numba.cuda.simulator import kernel, kernelapi
+
+    class TurnThread(kernel.BlockThread):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.done, self.turn = False, threading.Lock()
+            self.turn.acquire()
+
+        def run(self):
+            self.turn.acquire()
+            try:
+                super().run()
+            finally:
+                self.done = True
+                self._manager.back.release()
+
+        def syncthreads(self):
+            self._manager.back.release()
+            self.turn.acquire()
+            if self.abort:
+                raise RuntimeError("another thread of the block failed")
+
+    def run(self, grid_point, *args):
+        self.back, error = threading.Lock(), None
+        self.back.acquire()
+        alive = [
+            TurnThread(lambda: self._f(*args), self, grid_point, point, self._debug)
+            for point in np.ndindex(*self._block_dim)
+        ]
+        for thread in alive:
+            thread.start()
+        while alive:
+            for thread in alive:
+                thread.abort = error is not None
+                thread.turn.release()
+                self.back.acquire()
+                error = error or thread.exception
+            alive = [thread for thread in alive if not thread.done]
+        if error:
+            raise error[0].with_traceback(error[1])
+
+    def shared_array(self, shape, dtype, alignment=None):
+        caller = sys._getframe(1)
+        key = caller.f_code.co_filename, caller.f_lineno
+        if key not in self._allocations:
+            if isinstance(dtype, types.Type):
+                dtype = numpy_support.as_dtype(dtype)
+            array = np.empty(shape, dtype)
+            # What was there before is anything: a kernel that relies on zeros shall fail.
+            array.view(np.uint8)[:] = 0xFF
+            self._allocations[key] = array
+        return self._allocations[key]
+
+    kernel.BlockManager.run = run
+    kernelapi.FakeCUDAShared.array = shared_array
+
+
+def lut_error(m, n, bits, n_samples, bias=False, **options):
+    """Error of ``lut_matmul`` relative to the largest result, with NaN behind the inputs."""
+    weight = lut_weight(m, n, bits, **options)
+    return _error(lut_matmul, weight, n_samples, bias)
+
+
+def uniform_error(m, n, bits, n_samples, group_size, kind, **options):
+    """The same of ``uniform_matmul``."""
+    weight = uniform_weight(m, n, bits, group_size, **options)
+    return _error(uniform_matmul, weight, n_samples, True, kind)
+
+
+def _error(function, weight, n_samples, with_bias, kind="gaussian"):
+    m, n = weight.shape
+    wide = np.full((n_samples, n + 5), np.nan, dtype=np.float32)
+    wide[:, :n] = inputs(n_samples, n, kind)
+    bias = np.linspace(-1, 1, m).astype(np.float32) if with_bias else None
+    out = np.full((n_samples, m), np.nan, dtype=np.float32)
+    result = function(wide[:, :n], weight, bias, out, backend="cuda")
+    assert result is out
+    return float(relative_error(out, exact(wide[:, :n], weight, bias)))
+
+
+def gemv():
+    """Every width of codes, with rows and inputs that fill nothing."""
+    cases = [(1, 1, 1), (2, 15, 3), (5, 129, 2), (35, 300, 1), (3, 127, 5)]
+    return {
+        f"{bits} bits, {m} x {n}, B = {b}": lut_error(m, n, bits, b, bias=m == 5, seed=bits)
+        for bits in range(1, 9)
+        for m, n, b in cases[bits % 2 :: 2] + cases[:1]
+    }
+
+
+def long_rows():
+    """Rows that take several steps, several splits, and several stagings of inputs."""
+    return {
+        "4 bits, splits": lut_error(3, 2100, 4, 1),
+        "4 bits, B = 7, bias": lut_error(2, 2300, 4, 7, bias=True),
+        "3 bits": lut_error(2, 3000, 3, 2),
+        "1 bit": lut_error(2, 9000, 1, 1),
+        "8 bits": lut_error(2, 1500, 8, 1, bias=True),
+        "uniform": uniform_error(2, 2100, 4, 1, 32, "shifted"),
+    }
+
+
+def pair_tables():
+    """Tables of pairs in both precisions against single levels."""
+    result = {}
+    for bits, pairs in [(1, "float"), (2, "float"), (3, "half"), (4, "half"), (3, "float")]:
+        half = lut_weight(5, 333, bits).codebook.astype(np.float16)
+        weight = LUTWeight.from_codes(lut_weight(5, 333, bits).unpack(), half)
+        X = inputs(3, 333)
+        out = cuda.to_device(np.full((3, 5), np.nan, dtype=np.float32))
+        multiply(cuda.to_device(X), device_weight(weight), nothing(), out, 0, pairs)
+        result[f"{bits} bits, {pairs}"] = float(
+            relative_error(out.copy_to_host(), exact(X, weight))
+        )
+    return result
+
+
+def uniform():
+    """Groups of any size, for inputs of any sign."""
+    return {
+        f"groups of {group}, B = {b}, {kind}": uniform_error(5, 161, bits, b, group, kind)
+        for bits, group, b, kind in [
+            (4, 32, 1, "gaussian"), (3, 16, 3, "relu"), (4, 7, 2, "shifted"),
+            (2, 100, 5, "shifted"), (4, None, 1, "shifted"), (8, 48, 1, "relu"),
+            (5, 161, 8, "gaussian"),
+        ]
+    }  # fmt: skip
+
+
+def small_batch():
+    """Decoded tiles of 16, 32 and 64 rows of X, and more than one of them."""
+    result = {
+        f"{bits} bits, {m} x {n}, B = {b}": lut_error(m, n, bits, b, bias=True)
+        for bits, m, n, b in [(4, 65, 130, 9), (3, 3, 161, 17), (8, 2, 70, 33), (5, 2, 81, 16)]
+    }
+    result["B = 67"] = lut_error(2, 129, 4, 67)
+    result["groups of 32"] = uniform_error(3, 161, 3, 20, 32, "shifted")
+    result["groups of 7"] = uniform_error(3, 100, 6, 9, 7, "relu")
+    return result
+
+
+def integer():
+    """Rounded inputs against exact integer sums, whatever the groups."""
+    result = {}
+    for bits, n, group, settings in [
+        (4, 100, 32, {}),
+        (3, 161, 24, {"act_bits": 4, "act_group": 16}),
+        (8, 130, 7, {"act_group": 48}),
+        (1, 70, None, {"act_bits": 4}),
+        (4, 300, None, {"act_group": 128}),
+    ]:
+        weight = uniform_weight(3, n, bits, group, outliers=0.1 if bits == 3 else 0)
+        X, bias = inputs(3, n, "shifted"), np.float32([1, 2, 3])
+        Y = int8_matmul(X, weight, bias, backend="cuda", **settings)
+        expected = int8_matmul(X, weight, bias, backend="numpy", **settings)
+        result[f"{bits} bits, groups of {group}, {settings}"] = float(relative_error(Y, expected))
+    X[1, 5] = np.nan
+    Y = int8_matmul(X, weight, backend="cuda")
+    result["rows that are finite"] = np.isfinite(Y).all(axis=1).tolist()
+    return result
+
+
+def grouped():
+    """Problems of every format, one without rows, offsets on either side."""
+    weights = [
+        lut_weight(70, 100, 3, seed=1),
+        uniform_weight(70, 100, 4, 24, act_bits=8, act_group=32),
+        lut_weight(70, 100, 8, seed=2),
+        uniform_weight(70, 100, 2, 16),
+    ]
+    X, offsets = inputs(23, 100), np.array([0, 4, 6, 6, 23])
+    expected = grouped_matmul(X, weights, offsets, backend="numpy")
+    first = grouped_matmul(X, weights, offsets, backend="cuda")
+    on_device = grouped_matmul(cuda.to_device(X), weights, cuda.to_device(offsets))
+    sparse = [lut_weight(3, 40, 4, outliers=0.2), uniform_weight(3, 40, 4, act_bits=4)]
+    X = inputs(3, 40)
+    Y = grouped_matmul(X, sparse, [0, 2, 3], backend="cuda")
+    wanted = grouped_matmul(X, sparse, [0, 2, 3], backend="numpy")
+    return {
+        "error": float(relative_error(first, expected)),
+        "same again": bool((on_device.copy_to_host() == first).all()),
+        "outliers": float(relative_error(Y, wanted)),
+    }
+
+
+def contract():
+    """One-hot inputs, empty ones, types in and out, splits that change nothing, arguments."""
+    weight, result = lut_weight(6, 150, 4), {}
+    eye = np.eye(150, dtype=np.float32)[[0, 77, 149]]
+    Y = lut_matmul(eye, weight, backend="cuda")
+    result["one-hot is exact"] = bool((Y == weight.dequantize().T[[0, 77, 149]]).all())
+    result["float64 comes back"] = lut_matmul(eye.astype(float), weight, backend="cuda").dtype.name
+    empty = lut_matmul(np.empty((0, 150), np.float32), weight, backend="cuda")
+    result["no rows"] = list(empty.shape)
+    half = lut_matmul(cuda.to_device(eye.astype(np.float16)), weight)
+    result["half comes back"] = half.dtype.name
+    outliers = lut_weight(3, 90, 4, outliers=0.1)
+    X = inputs(2, 90)
+    Y = lut_matmul(X, outliers, backend="cuda")
+    result["outliers"] = float(relative_error(Y, exact(X, outliers)))
+    for name, arguments in {
+        "columns": (cuda.to_device(eye[:, :9].copy()), weight),
+        "bias": (cuda.to_device(eye), weight, np.zeros(5)),
+        "out": (cuda.to_device(eye), weight, None, cuda.to_device(np.zeros((3, 5), np.float32))),
+        "host out": (cuda.to_device(eye), weight, None, np.zeros((3, 6), np.float32)),
+    }.items():
+        try:
+            lut_matmul(*arguments)
+        except ValueError as error:
+            result[name] = str(error)
+    try:
+        lut_matmul(cuda.to_device(eye), weight, backend="scalar")
+    except ValueError as error:
+        result["host backend"] = str(error)
+    return result
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE.parent))
+    take_turns()
+    import numpy as np
+    from _kernel_cases import exact, inputs, lut_weight, relative_error, uniform_weight
+    from numba import cuda
+
+    from skml.quantization import (
+        LUTWeight,
+        grouped_matmul,
+        int8_matmul,
+        lut_matmul,
+        uniform_matmul,
+    )
+    from skml.quantization.kernels._cuda._multiply import multiply, nothing
+    from skml.quantization.kernels._cuda._weights import device_weight
+
+    print(json.dumps(globals()[sys.argv[1]]()))

@@ -1,0 +1,44 @@
+"""The CUDA kernels in numba's simulator, compared with numpy: indexing, tails, formats."""
+
+import pytest
+
+from tests.quantization._cuda_simulator import simulate
+
+# Oracle 7 asks for 3e-6; float32 sums of a few hundred products are closer.
+BOUND = 1e-6
+
+
+@pytest.mark.parametrize("case", ["gemv", "long_rows", "pair_tables", "uniform", "small_batch"])
+def test_oracle_10_simulator_equals_numpy(case):
+    errors = simulate(case)
+    assert errors
+    wrong = {name: error for name, error in errors.items() if not error < BOUND}
+    assert not wrong
+
+
+def test_oracle_08_integers_are_exact_in_the_simulator():
+    errors = simulate("integer")
+    assert errors.pop("rows that are finite") == [True, False, True]
+    assert len(errors) == 5
+    assert max(errors.values()) < BOUND
+
+
+def test_oracle_09_grouped_equals_the_loop_in_the_simulator():
+    result = simulate("grouped")
+    assert result["error"] < BOUND
+    assert result["outliers"] < BOUND
+    assert result["same again"]
+
+
+def test_arguments_on_the_device():
+    result = simulate("contract")
+    assert result["one-hot is exact"]
+    assert result["float64 comes back"] == "float64"
+    assert result["half comes back"] == "float16"
+    assert result["no rows"] == [0, 6]
+    assert result["outliers"] < BOUND
+    assert result["columns"] == "X has 9 columns, but the weight has 150 inputs."
+    assert result["bias"] == "bias must have shape (6,), got (5,)."
+    assert "C-ordered float32 array of shape (3, 6), got float32 of shape (3, 5)" in result["out"]
+    assert result["host out"] == "out must lie on the device of X."
+    assert "backend='scalar' computes on the host" in result["host backend"]
