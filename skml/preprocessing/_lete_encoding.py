@@ -5,8 +5,11 @@ import math
 import torch
 from torch import nn
 
+from ._encoding_norm import normalised_vectors
+from ._function_bases import HarmonicBasis, SplineBasis
+from ._function_sums import function_sum
 from ._scaled_time_module import ScaledTimeModule, initial_omega
-from ._time_bases import harmonics, padded_bspline_basis
+from ._time_bases import bspline_basis
 
 
 class LeTEEncoding(ScaledTimeModule):
@@ -167,8 +170,8 @@ class LeTEEncoding(ScaledTimeModule):
         branches = [branch for branch in (self.fourier, self.spline) if branch is not None]
         rows = torch.cat([branch(tau) for branch in branches])
         if self.norm is not None:
-            rows = _scaled_layer_norm(rows, self.norm, self.scale)
-        elif self.scale is not None:
+            return normalised_vectors(rows, self.norm, self.scale)
+        if self.scale is not None:
             rows = rows * self.scale.unsqueeze(-1)
         return rows.T
 
@@ -236,13 +239,9 @@ class FourierFunctions(nn.Module):
 
     def forward(self, tau):
         """From scaled times (n,) to functions (n_dims, n)."""
-        basis = harmonics(_linear_maps(self, tau), self.n_harmonics)
-        bias = self.bias.unsqueeze(-1)
-        # From (output, input, harmonic) to the order of the basis: harmonic, cos or sin, input.
-        weight = torch.stack((self.cos_weight, self.sin_weight)).movedim((-1, 0), (-3, -2))
-        if self.is_full:
-            return torch.addmm(bias, weight.flatten(1), basis.flatten(0, 1))
-        return (weight.flatten(0, 1).unsqueeze(-1) * basis).sum(dim=0) + bias
+        basis = HarmonicBasis(self.n_harmonics)
+        weights = self.cos_weight, self.sin_weight
+        return function_sum(basis, tau, self.omega, self.phase, self.bias, *weights)
 
     def transformation(self, j, i, x):
         if not self.is_full and i != j:
@@ -270,36 +269,17 @@ class SplineFunctions(nn.Module):
 
     def forward(self, tau):
         """From scaled times (n,) to functions (n_dims, n)."""
-        x = _linear_maps(self, tau)
-        basis = padded_bspline_basis(x, *self.grid)
-        weight = nn.functional.pad(self.spline_weight, (1, 1)).movedim(-1, -1 - self.is_full)
-        if self.is_full:  # one matrix product; (output, function, input) follows the basis
-            base = self.base_weight @ x.tanh()
-            return torch.addmm(base, weight.flatten(1), basis.flatten(0, 1))
-        return self.base_weight.unsqueeze(-1) * x.tanh() + (weight.T.unsqueeze(-1) * basis).sum(0)
+        basis = SplineBasis(*self.grid)
+        weights = self.base_weight.unsqueeze(-1), self.spline_weight
+        return function_sum(basis, tau, self.omega, self.phase, None, *weights)
 
     def transformation(self, j, i, x):
         if not self.is_full and i != j:
             return torch.zeros_like(x)
         index = (j, i) if self.is_full else j
-        basis = padded_bspline_basis(x.reshape(1, -1), *self.grid)[1:-1, 0]
+        basis = bspline_basis(x.reshape(1, -1), *self.grid)[0]
         spline = (self.spline_weight[index] @ basis).reshape(x.shape)
         return self.base_weight[index] * x.tanh() + spline
-
-
-def _linear_maps(branch, tau):
-    """The values omega_i tau + phase_i, of shape (n_dims, n)."""
-    return torch.addcmul(branch.phase.unsqueeze(-1), branch.omega.unsqueeze(-1), tau)
-
-
-def _scaled_layer_norm(rows, norm, scale):
-    """LayerNorm over the first axis, then the scale; fast where columns are short and many."""
-    weight, bias = norm.weight, norm.bias
-    if scale is not None:
-        weight, bias = weight * scale, bias * scale
-    centred = rows - rows.mean(dim=0)
-    inverse_spread = (centred.square().mean(dim=0) + norm.eps).rsqrt()
-    return torch.addcmul(bias.unsqueeze(-1), centred * inverse_spread, weight.unsqueeze(-1))
 
 
 def _check_arguments(n_components, fourier_fraction, n_harmonics, n_grid_intervals, spline_degree):

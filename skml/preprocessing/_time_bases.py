@@ -4,6 +4,9 @@ Both are written so that no transcendental function and no recursion over knots 
 basis function: harmonics follow from one sine and one cosine, spline values from one polynomial
 in the position inside a grid interval. Points run along the last axis, so that every step works
 on long contiguous rows.
+
+These serve every device, type and transformation of torch; `_compiled_bases` has the same for
+plain arrays in the memory of the CPU.
 """
 
 import functools
@@ -29,35 +32,26 @@ def harmonics(x, n_harmonics):
 
     Returns
     -------
-    torch.Tensor of shape (2 * K, n_dims, n_points)
-        cos(x), sin(x), cos(2 x), sin(2 x), ...
+    torch.Tensor of shape (n_dims, 2 * K, n_points)
+        cos(x), cos(2 x), ..., sin(x), sin(2 x), ...
     """
-    if torch.is_grad_enabled():
-        cos_1, sin_1 = x.cos(), x.sin()
-        rows = [cos_1, sin_1]
-        for _ in range(n_harmonics - 1):
-            cos_m, sin_m = rows[-2:]
-            rows.append(torch.addcmul(cos_m * cos_1, sin_m, sin_1, value=-1))
-            rows.append(torch.addcmul(sin_m * cos_1, cos_m, sin_1))
-        return torch.stack(rows)
-    # Without a graph to record, each row can be written where it belongs.
-    rows = x.new_empty(2 * n_harmonics, *x.shape)
-    torch.cos(x, out=rows[0])
-    torch.sin(x, out=rows[1])
-    for m in range(2, 2 * n_harmonics, 2):
-        torch.mul(rows[m - 2], rows[0], out=rows[m]).addcmul_(rows[m - 1], rows[1], value=-1)
-        torch.mul(rows[m - 1], rows[0], out=rows[m + 1]).addcmul_(rows[m - 2], rows[1])
-    return rows
+    cos_1, sin_1 = x.cos(), x.sin()
+    cosines, sines = [cos_1], [sin_1]
+    for _ in range(n_harmonics - 1):
+        cos_m, sin_m = cosines[-1], sines[-1]
+        cosines.append(torch.addcmul(cos_m * cos_1, sin_m, sin_1, value=-1))
+        sines.append(torch.addcmul(sin_m * cos_1, cos_m, sin_1))
+    return torch.stack(cosines + sines, dim=1)
 
 
-def padded_bspline_basis(x, n_intervals, degree, grid_range):
-    """Uniform B-splines, with one more row at either end.
+def bspline_basis(x, n_intervals, degree, grid_range):
+    """Uniform B-splines.
 
     The grid of `n_intervals` equal intervals over `grid_range` is extended by `degree` knots on
     each side, which makes M = n_intervals + degree functions. At most degree + 1 of them differ
     from zero at a point; they are polynomials in its position inside its interval, and are
-    written to their rows. Those that are no part of the basis share the two outer rows, which
-    are meant to be multiplied by zero.
+    written to their rows. Those that are no part of the basis share two outer rows, which are
+    cut off.
 
     Parameters
     ----------
@@ -72,8 +66,8 @@ def padded_bspline_basis(x, n_intervals, degree, grid_range):
 
     Returns
     -------
-    torch.Tensor of shape (M + 2, n_dims, n_points)
-        Rows 1 to M hold B_1, ..., B_M.
+    torch.Tensor of shape (n_dims, M, n_points)
+        B_1, ..., B_M.
     """
     low, high = grid_range
     # The position in units of an interval, from the first knot of the extended grid. Outside the
@@ -87,11 +81,13 @@ def padded_bspline_basis(x, n_intervals, degree, grid_range):
     for _ in range(degree):
         powers.append(powers[-1] * u)
     coefficients = torch.tensor(bspline_polynomials(degree), dtype=x.dtype, device=x.device)
-    values = (coefficients.T @ torch.stack(powers).flatten(1)).view(degree + 1, *x.shape)
+    values = coefficients.T @ torch.stack(powers, dim=1)
     # NaN has no interval, but stays NaN in the values; the bounds put it into some row.
-    rows = interval.long() + torch.arange(1 - degree, 2, device=x.device).view(-1, 1, 1)
-    rows.clamp_(0, n_intervals + degree + 1)
-    return x.new_zeros(n_intervals + degree + 2, *x.shape).scatter_(0, rows, values)
+    offsets = torch.arange(1 - degree, 2, device=x.device).unsqueeze(-1)
+    rows = (interval.long().unsqueeze(1) + offsets).clamp(0, n_intervals + degree + 1)
+    n_dims, n_points = x.shape
+    basis = x.new_zeros(n_dims, n_intervals + degree + 2, n_points).scatter(1, rows, values)
+    return basis[:, 1:-1]
 
 
 @functools.cache

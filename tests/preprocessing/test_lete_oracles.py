@@ -8,7 +8,7 @@ import torch
 from scipy.interpolate import BSpline
 
 from skml.preprocessing import LeTEEncoding, LeTETimeEncoder
-from skml.preprocessing._time_bases import padded_bspline_basis
+from skml.preprocessing._time_bases import bspline_basis
 
 GRID = (5, 3, (-1.0, 1.0))
 KNOTS = -1 + 0.4 * (np.arange(12) - 3)
@@ -17,7 +17,7 @@ KNOTS = -1 + 0.4 * (np.arange(12) - 3)
 def basis(x, grid=GRID):
     """B_1, ..., B_M at points x, ndarray of shape (n_points, M)."""
     x = torch.as_tensor(np.asarray(x, dtype=np.float64)).reshape(1, -1)
-    return padded_bspline_basis(x, *grid)[1:-1, 0].numpy().T
+    return bspline_basis(x, *grid)[0].numpy().T
 
 
 def fourier_layer(d, **kwargs):

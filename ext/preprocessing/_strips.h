@@ -1,0 +1,33 @@
+/* What the kernels over strips of points share.
+ *
+ * Quantities of points are rows, and points run along them. A strip is a run of at most SKML_STRIP
+ * neighbouring points, so that what is held of them stays in the first cache; the compiler turns
+ * the loops over its points into vector code, for the vector unit that is found at run time. */
+#ifndef SKML_STRIPS_H
+#define SKML_STRIPS_H
+
+#include <math.h>
+#include <stddef.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
+#define SKML_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define SKML_CLONES
+#endif
+
+#if defined(__GNUC__)
+#define SKML_INLINE static inline __attribute__((always_inline)) /* into every clone */
+#else
+#define SKML_INLINE static inline
+#endif
+
+#define SKML_STRIP 256
+/* Rows of one strip are kept this far apart: a power of two would put them all into the same few
+ * sets of the cache. */
+#define SKML_STRIDE (SKML_STRIP + 16)
+
+#define SKML_JOIN_(a, b) a##_##b
+#define SKML_JOIN(a, b) SKML_JOIN_(a, b)
+#define FN(name) SKML_JOIN(name, SUFFIX)
+
+#endif

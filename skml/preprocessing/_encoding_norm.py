@@ -1,0 +1,63 @@
+"""LayerNorm of encodings whose components are rows: short vectors, many of them."""
+
+import torch
+
+from ._compiled_ops import as_arrays, gradients_in_torch, suits_compiled_code, thread_count
+from ._norm_kernel import normalise, normalise_slope
+
+# Sweeps over the components: what work a value is, for the number of threads.
+_STEPS = 4
+
+
+def normalised_vectors(rows, norm, scale):
+    """Apply LayerNorm and a scale to vectors that are the columns of an array.
+
+    Parameters
+    ----------
+    rows : torch.Tensor of shape (n_components, n)
+        Components, each of all points.
+    norm : torch.nn.LayerNorm
+        The normalisation, with weight and bias.
+    scale : torch.Tensor of shape (n_components,) or None
+        Factors of the normalised components.
+
+    Returns
+    -------
+    torch.Tensor of shape (n, n_components)
+        The vectors.
+    """
+    tensors = [rows, norm.weight, norm.bias] + ([] if scale is None else [scale])
+    if suits_compiled_code(*tensors):
+        return CompiledNorm.apply(norm.eps, rows, norm.weight, norm.bias, scale)
+    return _norm_in_torch(norm.eps, rows, norm.weight, norm.bias, scale)
+
+
+def _norm_in_torch(eps, rows, weight, bias, scale):
+    if scale is not None:
+        weight, bias = weight * scale, bias * scale
+    centred = rows - rows.mean(dim=0)
+    normalised = centred * (centred.square().mean(dim=0) + eps).rsqrt()
+    return torch.addcmul(bias.unsqueeze(-1), normalised, weight.unsqueeze(-1)).T
+
+
+class CompiledNorm(torch.autograd.Function):
+    """`normalised_vectors` in compiled code."""
+
+    @staticmethod
+    def forward(ctx, eps, rows, weight, bias, scale):
+        ctx.save_for_backward(rows, weight, bias, scale)
+        ctx.eps = eps
+        vectors = rows.new_empty(rows.shape[::-1])
+        arrays = as_arrays(rows, weight, bias, scale, vectors)
+        normalise(*arrays, eps, thread_count(vectors, _STEPS))
+        return vectors
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if torch.is_grad_enabled():
+            return gradients_in_torch(_norm_in_torch, ctx, gradient, ctx.eps)
+        tensors = ctx.saved_tensors
+        results = [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors]
+        arrays = as_arrays(*tensors, gradient, *results)
+        normalise_slope(*arrays, ctx.eps, thread_count(gradient, _STEPS))
+        return None, *results

@@ -1,0 +1,82 @@
+"""Sums of learnable functions of linear maps of time, with gradients."""
+
+import torch
+
+from ._compiled_ops import as_arrays, gradients_in_torch, suits_compiled_code, thread_count
+
+
+def function_sum(basis, tau, omega, phase, constant, first_weight, second_weight):
+    """Sum weighted functions of linear maps of time.
+
+    Parameters
+    ----------
+    basis : HarmonicBasis or SplineBasis
+        The functions f_r.
+    tau : torch.Tensor of shape (n,)
+        Scaled times.
+    omega, phase : torch.Tensor of shape (n_dims,)
+        Slopes and constants of the linear maps x_i = omega_i tau + phase_i.
+    constant : torch.Tensor of shape (n_dims,) or None
+        What is added to each output; None: nothing.
+    first_weight, second_weight : torch.Tensor
+        Weights of the two groups of functions that the basis consists of, of shape (n_dims,
+        n_dims, n_functions; output, input, function), or (n_dims, n_functions) if each output has
+        its own linear map alone.
+
+    Returns
+    -------
+    torch.Tensor of shape (n_dims, n)
+        Output j is sum_i sum_r weight[j, i, r] f_r(x_i) + constant_j.
+    """
+    arguments = basis, tau, omega, phase, constant, first_weight, second_weight
+    tensors = [argument for argument in arguments[1:] if argument is not None]
+    if suits_compiled_code(*tensors) and basis.kernel is not None:
+        return CompiledSum.apply(*arguments)
+    return _sum_in_torch(*arguments)
+
+
+def _sum_in_torch(basis, tau, omega, phase, constant, *weights):
+    functions = basis.functions(torch.addcmul(phase.unsqueeze(-1), omega.unsqueeze(-1), tau))
+    weight = torch.cat(weights, dim=-1)
+    if weight.ndim == 3:
+        sums = weight.flatten(1) @ functions.flatten(0, 1)
+    else:
+        sums = (weight.unsqueeze(1) @ functions).squeeze(1)
+    return sums if constant is None else sums + constant.unsqueeze(-1)
+
+
+class CompiledSum(torch.autograd.Function):
+    """`function_sum` in compiled code.
+
+    The functions are never stored: the gradient evaluates them once more, which is faster than to
+    fetch them from memory.
+    """
+
+    @staticmethod
+    def forward(ctx, basis, tau, omega, phase, constant, *weights):
+        ctx.save_for_backward(tau, omega, phase, constant, *weights)
+        ctx.basis = basis
+        ctx.start = start = basis.start(phase.unsqueeze(-1), omega.unsqueeze(-1), tau)
+        sums = start.new_empty(start.shape[1:])
+        flat = [weight.reshape(-1) for weight in weights]
+        arrays = as_arrays(start, *flat, constant, sums)
+        basis.kernel.values(*arrays, thread_count(sums, basis.n_functions))
+        return sums
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if torch.is_grad_enabled():
+            return gradients_in_torch(_sum_in_torch, ctx, gradient, ctx.basis)
+        tau, *others = ctx.saved_tensors
+        # The kernel takes weights flat: it knows their shape by their number.
+        others = [None if tensor is None else tensor.reshape(-1) for tensor in others]
+        omega, _, _, *weights = others
+        to_tau = torch.empty_like(tau) if ctx.needs_input_grad[1] else None
+        to_others = [None if tensor is None else torch.empty_like(tensor) for tensor in others]
+        arrays = as_arrays(ctx.start, tau, omega, *weights, gradient, to_tau, *to_others)
+        ctx.basis.kernel.gradients(*arrays, thread_count(gradient, ctx.basis.n_functions))
+        to_others[-2:] = [
+            part.view(weight.shape)
+            for part, weight in zip(to_others[-2:], ctx.saved_tensors[-2:], strict=True)
+        ]
+        return None, to_tau, *to_others
