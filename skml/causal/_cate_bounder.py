@@ -37,7 +37,7 @@ from ._validation import (
     resolve_outcome_bounds,
 )
 
-_PAIRS_AT_ONCE = 2**21
+_PAIRS_AT_ONCE = 2**19
 
 
 class CATEBounder(BaseCATEBounder):

@@ -101,16 +101,13 @@ def mean_width(tables, cells, x_weight, z_weight):
     mass = weighted.sum(dim=0)
     empty = mass == 0
     averages = weighted / torch.where(empty, torch.ones_like(mass), mass)
-    # One product for the three tables: the cell averages of every row.
-    pi, m1, m0 = (tables.flatten(0, 1) @ averages).unflatten(0, tables.shape[:2])
-
-    def least(values):
-        return values.masked_fill(empty, torch.inf).amin(dim=1)
-
-    def greatest(values):
-        return values.masked_fill(empty, -torch.inf).amax(dim=1)
-
-    width = least(m1 + 1 - pi) - greatest(m0) - greatest(m1) + least(m0 + pi)
+    # One product for the three tables. The cells come first, so that the gradient too is a product
+    # that reads the tables row by row: with the cells last it would take several times as long.
+    flat = averages.t().contiguous() @ tables.flatten(0, 1).t()
+    pi, m1, m0 = flat.unflatten(1, tables.shape[:2]).unbind(1)
+    # The greatest of some values is minus the least of minus these values.
+    terms = torch.stack([m1 + 1 - pi, m0 + pi, -m0, -m1])
+    width = terms.masked_fill(empty[:, None], torch.inf).amin(dim=1).sum(dim=0)
     return (width * x_weight).sum() / x_weight.sum()
 
 
@@ -193,7 +190,9 @@ max_iter, batch_size, n_iter_no_change, n_init, device, random_state, verbose
         with local_seed(rng):
             net = self._build_net().to(device)
         train, valid = self._tensors(training, device), self._tensors(validation, device)
-        optimizer = torch.optim.Adam(net.parameters(), lr=self.learning_rate)
+        # The parameters are few and small: what a step costs is the number of calls.
+        fused = device.type in ("cpu", "cuda")
+        optimizer = torch.optim.Adam(net.parameters(), lr=self.learning_rate, fused=fused)
         batches = _endless_batches(len(training.y), self.batch_size, generator)
         state = {"value": np.inf}
 

@@ -18,7 +18,8 @@ from skml.utils._training import fit_net, make_net
 _LEARNING_RATE = 1e-3
 _BATCH_SIZE = 128
 _PATIENCE = 10
-_VALUES_AT_ONCE = 2**23
+# Hidden values of a block of pairs; they stay in the second cache from layer to layer.
+_VALUES_AT_ONCE = 2**17
 
 
 class PairNet(nn.Module):
