@@ -22,22 +22,29 @@
 
 #elif defined(REAL)
 
+/* Row i of two blocks of rows, the first of which has `split` rows. */
+SKML_INLINE const REAL *FN(row_of)(
+    const REAL *upper, const REAL *lower, ptrdiff_t split, ptrdiff_t stride, ptrdiff_t i)
+{
+    return i < split ? upper + i * stride : lower + (i - split) * stride;
+}
+
 /* The mean of each point, and 1 / sqrt(variance + eps). */
 SKML_INLINE void FN(moments_strip)(
-    const REAL *rows, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t width, double eps,
-    REAL *restrict mean, REAL *restrict inverse)
+    const REAL *upper, const REAL *lower, ptrdiff_t split, ptrdiff_t stride, ptrdiff_t d,
+    ptrdiff_t width, double eps, REAL *restrict mean, REAL *restrict inverse)
 {
     for (ptrdiff_t c = 0; c < width; ++c)
         mean[c] = inverse[c] = 0;
     for (ptrdiff_t i = 0; i < d; ++i) {
-        const REAL *restrict row = rows + i * stride;
+        const REAL *restrict row = FN(row_of)(upper, lower, split, stride, i);
         for (ptrdiff_t c = 0; c < width; ++c)
             mean[c] += row[c];
     }
     for (ptrdiff_t c = 0; c < width; ++c)
         mean[c] /= (REAL)d;
     for (ptrdiff_t i = 0; i < d; ++i) {
-        const REAL *restrict row = rows + i * stride;
+        const REAL *restrict row = FN(row_of)(upper, lower, split, stride, i);
         for (ptrdiff_t c = 0; c < width; ++c)
             inverse[c] += (row[c] - mean[c]) * (row[c] - mean[c]);
     }
@@ -48,13 +55,14 @@ SKML_INLINE void FN(moments_strip)(
 /* vectors[c, i] = scale_i (weight_i (rows[i, c] - mean_c) / sqrt(variance_c + eps) + bias_i);
  * scale may be NULL. */
 SKML_CLONES static void FN(norm_strip)(
-    const REAL *rows, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t width, const REAL *weight,
-    const REAL *bias, const REAL *scale, double eps, REAL *vectors)
+    const REAL *upper, const REAL *lower, ptrdiff_t split, ptrdiff_t stride, ptrdiff_t d,
+    ptrdiff_t width, const REAL *weight, const REAL *bias, const REAL *scale, double eps,
+    REAL *vectors)
 {
     REAL mean[SKML_STRIP], inverse[SKML_STRIP];
-    FN(moments_strip)(rows, stride, d, width, eps, mean, inverse);
+    FN(moments_strip)(upper, lower, split, stride, d, width, eps, mean, inverse);
     for (ptrdiff_t i = 0; i < d; ++i) {
-        const REAL *restrict row = rows + i * stride;
+        const REAL *restrict row = FN(row_of)(upper, lower, split, stride, i);
         REAL *restrict vector = vectors + i;
         const REAL s = scale == NULL ? 1 : scale[i], w = s * weight[i], b = s * bias[i];
         for (ptrdiff_t c = 0; c < width; ++c)
@@ -66,18 +74,18 @@ SKML_CLONES static void FN(norm_strip)(
  * weight and scale * bias. With y the normalised point and h = scale * weight * gradient,
  *     slope = (h - mean(h) - y mean(h y)) / sqrt(variance + eps). */
 SKML_CLONES static void FN(norm_slope_strip)(
-    const REAL *rows, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t width, const REAL *weight,
-    const REAL *scale, double eps, const REAL *gradient, REAL *slopes, REAL *to_weight,
-    REAL *to_bias)
+    const REAL *upper, const REAL *lower, ptrdiff_t split, ptrdiff_t stride, ptrdiff_t d,
+    ptrdiff_t width, const REAL *weight, const REAL *scale, double eps, const REAL *gradient,
+    REAL *to_upper, REAL *to_lower, REAL *to_weight, REAL *to_bias)
 {
     REAL mean[SKML_STRIP], inverse[SKML_STRIP], first[SKML_STRIP], second[SKML_STRIP];
-    FN(moments_strip)(rows, stride, d, width, eps, mean, inverse);
+    FN(moments_strip)(upper, lower, split, stride, d, width, eps, mean, inverse);
     for (ptrdiff_t c = 0; c < width; ++c)
         first[c] = second[c] = 0;
     for (ptrdiff_t i = 0; i < d; ++i) {
-        const REAL *restrict row = rows + i * stride;
+        const REAL *restrict row = FN(row_of)(upper, lower, split, stride, i);
         const REAL *restrict vector = gradient + i;
-        REAL *restrict slope = slopes + i * stride;
+        REAL *restrict slope = (REAL *)FN(row_of)(to_upper, to_lower, split, stride, i);
         const REAL w = (scale == NULL ? 1 : scale[i]) * weight[i];
         REAL with_normalised = 0, alone = 0;
         for (ptrdiff_t c = 0; c < width; ++c)
@@ -98,8 +106,8 @@ SKML_CLONES static void FN(norm_slope_strip)(
         second[c] /= (REAL)d;
     }
     for (ptrdiff_t i = 0; i < d; ++i) {
-        const REAL *restrict row = rows + i * stride;
-        REAL *restrict slope = slopes + i * stride;
+        const REAL *restrict row = FN(row_of)(upper, lower, split, stride, i);
+        REAL *restrict slope = (REAL *)FN(row_of)(to_upper, to_lower, split, stride, i);
         for (ptrdiff_t c = 0; c < width; ++c) {
             const REAL normalised = (row[c] - mean[c]) * inverse[c];
             slope[c] = (slope[c] - first[c] - normalised * second[c]) * inverse[c];

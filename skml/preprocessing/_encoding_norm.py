@@ -9,13 +9,13 @@ from ._norm_kernel import normalise, normalise_slope
 _STEPS = 4
 
 
-def normalised_vectors(rows, norm, scale):
-    """Apply LayerNorm and a scale to vectors that are the columns of an array.
+def normalised_vectors(upper, lower, norm, scale):
+    """Apply LayerNorm and a scale to vectors that are the columns of two arrays.
 
     Parameters
     ----------
-    rows : torch.Tensor of shape (n_components, n)
-        Components, each of all points.
+    upper, lower : torch.Tensor of shape (n_upper, n) and (n_lower, n)
+        The first and the other components, each of all points.
     norm : torch.nn.LayerNorm
         The normalisation, with weight and bias.
     scale : torch.Tensor of shape (n_components,) or None
@@ -26,15 +26,16 @@ def normalised_vectors(rows, norm, scale):
     torch.Tensor of shape (n, n_components)
         The vectors.
     """
-    tensors = [rows, norm.weight, norm.bias] + ([] if scale is None else [scale])
+    tensors = [upper, lower, norm.weight, norm.bias] + ([] if scale is None else [scale])
     if suits_compiled_code(*tensors):
-        return CompiledNorm.apply(norm.eps, rows, norm.weight, norm.bias, scale)
-    return _norm_in_torch(norm.eps, rows, norm.weight, norm.bias, scale)
+        return CompiledNorm.apply(norm.eps, upper, lower, norm.weight, norm.bias, scale)
+    return _norm_in_torch(norm.eps, upper, lower, norm.weight, norm.bias, scale)
 
 
-def _norm_in_torch(eps, rows, weight, bias, scale):
+def _norm_in_torch(eps, upper, lower, weight, bias, scale):
     if scale is not None:
         weight, bias = weight * scale, bias * scale
+    rows = torch.cat((upper, lower))
     centred = rows - rows.mean(dim=0)
     normalised = centred * (centred.square().mean(dim=0) + eps).rsqrt()
     return torch.addcmul(bias.unsqueeze(-1), normalised, weight.unsqueeze(-1)).T
@@ -44,11 +45,11 @@ class CompiledNorm(torch.autograd.Function):
     """`normalised_vectors` in compiled code."""
 
     @staticmethod
-    def forward(ctx, eps, rows, weight, bias, scale):
-        ctx.save_for_backward(rows, weight, bias, scale)
+    def forward(ctx, eps, upper, lower, weight, bias, scale):
+        ctx.save_for_backward(upper, lower, weight, bias, scale)
         ctx.eps = eps
-        vectors = rows.new_empty(rows.shape[::-1])
-        arrays = as_arrays(rows, weight, bias, scale, vectors)
+        vectors = upper.new_empty(upper.shape[1], len(weight))
+        arrays = as_arrays(upper, lower, weight, bias, scale, vectors)
         normalise(*arrays, eps, thread_count(vectors, _STEPS))
         return vectors
 

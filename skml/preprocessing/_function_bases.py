@@ -4,6 +4,7 @@ Each is made of two groups, which have weights of their own. Both bases have the
 
 - ``n_functions``, the number of functions of each linear map;
 - ``functions(x)``, their values (n_dims, n_functions, n) at points x of shape (n_dims, n);
+- ``join(first_weight, second_weight)``, the weights (..., n_functions) of all functions;
 - ``kernel``, which sums the functions in compiled code, or None;
 - ``start(phase, omega, tau)``, of shape (2, n_dims, n): what the kernel needs of the linear maps.
 """
@@ -32,6 +33,9 @@ class HarmonicBasis:
     def functions(self, x):
         return harmonics(x, self.n_harmonics)
 
+    def join(self, cos_weight, sin_weight):
+        return torch.cat((cos_weight, sin_weight), dim=-1)
+
     @property
     def kernel(self):
         return _harmonic_kernel(self.n_harmonics)
@@ -59,6 +63,9 @@ class SplineBasis:
 
     def functions(self, x):
         return torch.cat((x.tanh().unsqueeze(1), bspline_basis(x, *self.grid)), dim=1)
+
+    def join(self, base_weight, spline_weight):
+        return torch.cat((base_weight.unsqueeze(-1), spline_weight), dim=-1)
 
     @property
     def kernel(self):

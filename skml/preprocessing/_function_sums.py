@@ -19,9 +19,8 @@ def function_sum(basis, tau, omega, phase, constant, first_weight, second_weight
     constant : torch.Tensor of shape (n_dims,) or None
         What is added to each output; None: nothing.
     first_weight, second_weight : torch.Tensor
-        Weights of the two groups of functions that the basis consists of, of shape (n_dims,
-        n_dims, n_functions; output, input, function), or (n_dims, n_functions) if each output has
-        its own linear map alone.
+        What the basis joins to weights of shape (n_dims, n_dims, n_functions; output, input,
+        function), or (n_dims, n_functions) if each output has its own linear map alone.
 
     Returns
     -------
@@ -37,7 +36,7 @@ def function_sum(basis, tau, omega, phase, constant, first_weight, second_weight
 
 def _sum_in_torch(basis, tau, omega, phase, constant, *weights):
     functions = basis.functions(torch.addcmul(phase.unsqueeze(-1), omega.unsqueeze(-1), tau))
-    weight = torch.cat(weights, dim=-1)
+    weight = basis.join(*weights)
     if weight.ndim == 3:
         sums = weight.flatten(1) @ functions.flatten(0, 1)
     else:

@@ -167,10 +167,10 @@ class LeTEEncoding(ScaledTimeModule):
         torch.Tensor of shape (n, n_components)
             The vectors.
         """
-        branches = [branch for branch in (self.fourier, self.spline) if branch is not None]
-        rows = torch.cat([branch(tau) for branch in branches])
+        blocks = [branch(tau) for branch in (self.fourier, self.spline) if branch is not None]
         if self.norm is not None:
-            return normalised_vectors(rows, self.norm, self.scale)
+            return normalised_vectors(*blocks, self.norm, self.scale)
+        rows = torch.cat(blocks)
         if self.scale is not None:
             rows = rows * self.scale.unsqueeze(-1)
         return rows.T
@@ -270,7 +270,7 @@ class SplineFunctions(nn.Module):
     def forward(self, tau):
         """From scaled times (n,) to functions (n_dims, n)."""
         basis = SplineBasis(*self.grid)
-        weights = self.base_weight.unsqueeze(-1), self.spline_weight
+        weights = self.base_weight, self.spline_weight
         return function_sum(basis, tau, self.omega, self.phase, None, *weights)
 
     def transformation(self, j, i, x):

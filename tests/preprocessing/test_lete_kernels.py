@@ -38,14 +38,16 @@ def sum_arguments(basis, n, d, is_full, dtype=torch.float64, has_constant=True, 
         return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
 
     shape = (d, d) if is_full else (d,)
-    n_first = basis.n_harmonics if isinstance(basis, HarmonicBasis) else 1
+    is_harmonic = isinstance(basis, HarmonicBasis)
+    first_shape = (*shape, basis.n_harmonics) if is_harmonic else shape
+    n_second = basis.n_harmonics if is_harmonic else basis.n_functions - 1
     tensors = [
         draw(n),
         draw(d),
         0.1 * draw(d),
         draw(d) if has_constant else None,
-        draw(*shape, n_first),
-        draw(*shape, basis.n_functions - n_first),
+        draw(*first_shape),
+        draw(*shape, n_second),
     ]
     for tensor in tensors:
         if tensor is not None:
@@ -55,7 +57,7 @@ def sum_arguments(basis, n, d, is_full, dtype=torch.float64, has_constant=True, 
 
 def norm_arguments(n, d, dtype=torch.float64, has_scale=True):
     generator = torch.Generator().manual_seed(0)
-    shapes = [(d, n), (d,), (d,)] + [(d,)] * has_scale
+    shapes = [(d // 3 + 1, n), (d - d // 3 - 1, n), (d,), (d,)] + [(d,)] * has_scale
     tensors = [
         torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
         for shape in shapes
@@ -283,7 +285,7 @@ def test_infinite_points_reach_no_spline_and_nan_stays():
         omega[:] = 1.0
         tau[:] = torch.tensor([0.1, torch.inf, -torch.inf, torch.nan, 1e300])
         sums = CompiledSum.apply(basis, tau, omega, phase, None, first, second)
-    tail = first[..., 0].sum(dim=1)
+    tail = first.sum(dim=1)
     torch.testing.assert_close(sums[:, [1, 2, 4]], torch.stack((tail, -tail, tail), dim=1))
     assert sums[:, 3].isnan().all()
     assert sums[:, 0].isfinite().all()
@@ -313,9 +315,9 @@ def test_kernels_refuse_what_does_not_fit():
         with pytest.raises(ValueError, match=message):
             kernel.values(*good[:position], bad, *good[position + 1 :])
     with pytest.raises(ValueError, match="weight, bias and scale must have 3 entries"):
-        normalise(zeros(3, 9), zeros(3), zeros(2), None, zeros(9, 3), 1e-5, 1)
+        normalise(zeros(1, 9), zeros(2, 9), zeros(3), zeros(2), None, zeros(9, 3), 1e-5, 1)
     with pytest.raises(ValueError, match=r"vectors must have shape \(9, 3\); got \(3, 9\)"):
-        normalise(zeros(3, 9), zeros(3), zeros(3), None, zeros(3, 9), 1e-5, 1)
-    args = [zeros(3, 9), zeros(3), zeros(3), None, zeros(9, 3), zeros(3, 9)]
+        normalise(zeros(1, 9), zeros(2, 9), zeros(3), zeros(3), None, zeros(3, 9), 1e-5, 1)
+    args = [zeros(1, 9), zeros(2, 9), zeros(3), zeros(3), None, zeros(9, 3)]
     with pytest.raises(ValueError, match="to_scale and scale must both be given"):
-        normalise_slope(*args, zeros(3), zeros(3), zeros(3), 1e-5, 1)
+        normalise_slope(*args, zeros(1, 9), zeros(2, 9), zeros(3), zeros(3), zeros(3), 1e-5, 1)
