@@ -45,6 +45,7 @@ class ObjectEncoder:
             self.categories = None
             return self
         blank = self._blanks(X)
+        _refuse_gaps(blank)
         columns = [X[~gone, j] for j, gone in enumerate(blank.T)]
         if self.shared:
             columns = [np.concatenate(columns)] * X.shape[1]

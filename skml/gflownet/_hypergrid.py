@@ -70,7 +70,7 @@ class HypergridProcess(IndexedProcess):
     @property
     def path_invariant(self):
         """Whether g is the same for all paths: in one dimension only."""
-        return None if self.n_dims is None else self.n_dims == 1
+        return None if self.n_dims is None else self.n_dims == 1 or self.side == 1
 
     @property
     def n_actions(self):
@@ -123,6 +123,10 @@ class HypergridProcess(IndexedProcess):
     def n_states(self):
         return 2 * self.side**self.n_dims
 
+    @property
+    def _object_sizes(self):
+        return (self.side,) * self.n_dims
+
     def _strides(self):
         return self.side ** np.arange(self.n_dims - 1, -1, -1)
 
@@ -144,6 +148,5 @@ class HypergridProcess(IndexedProcess):
 
     def _log_branching(self, states):
         """Logarithm of g(s) on a line, which is a tree: two actions at each point but the last."""
-        place, over = states.T
-        at_end = place == self.side - 1
-        return np.log(2.0) * (place + np.where((over == 1) & ~at_end, 1, 0))
+        place, over = states[:, :-1].sum(axis=1), states[:, -1] == 1
+        return np.log(2.0) * (place + (over & (place < self.side - 1)))

@@ -67,7 +67,7 @@ class NetworkSolution:
             first, inverse = self.keys.unique(at[going])
             states = at[going][first]
             policy = np.concatenate([self.policy(states[block]) for block in _slices(len(states))])
-            actions = choose(policy[inverse], rng)
+            actions = choose(policy, rng, inverse)
             at[going] = self.process.step(at[going], actions)
             going = going[self.process.actions(at[going]).any(axis=1)]
         return self.process.objects(at)
@@ -211,7 +211,7 @@ def _new_paths(learner, process, rng, objective, options):
     """Yield batches of new paths of the behaviour policy."""
     size, exploration = options["batch_size"], options["exploration"]
     if exploration is None:
-        exploration = 1.0 if objective == "rpe" else 0.05
+        exploration = _usual_exploration(learner, objective, options)
 
     def behaviour(states, available):
         uniform = available / np.count_nonzero(available, axis=1)[:, None]
@@ -222,3 +222,12 @@ def _new_paths(learner, process, rng, objective, options):
             yield from roll_out(process, size * _ROLLED_OUT_AT_ONCE, rng).split(size)
         else:
             yield roll_out(process, size, rng, behaviour if learner.has_policy else None)
+
+
+def _usual_exploration(learner, objective, options):
+    if objective != "rpe":
+        return 0.05
+    if options["target"] != "td":
+        return 1.0
+    # Where g depends on the path, there is an action to stop, and uniform paths seldom go far.
+    return 0.1 if learner.by_edge else 1.0

@@ -204,8 +204,8 @@ class Process(BaseEstimator, ABC):
 class IndexedProcess(Process):
     """A process whose states are numbered, so that tables need no look-up of states.
 
-    A subclass provides `n_states`, `_index`, `_states_at`, `_depths`, `_child_indices` and
-    `_log_branching`. Indices are used only where `n_states` is small.
+    A subclass provides `n_states`, `_object_sizes`, `_index`, `_states_at`, `_depths`,
+    `_child_indices` and `_log_branching`. Indices are used only where `n_states` is small.
     """
 
     # Whether the values of a column are numbered 0, 1, ... by the sampler, or are numbers.
@@ -227,6 +227,10 @@ class IndexedProcess(Process):
     def _configured(self, n_values, objects):
         """The process with what was left to the data filled in."""
         return self
+
+    def _can_be_built(self, states):
+        """Whether paths lead to states whose entries are in range."""
+        return np.ones(len(states), dtype=bool)
 
     def _with(self, **params):
         """The same process, of the same class, with other parameters."""

@@ -10,8 +10,8 @@ class RewardModel:
 
     Parameters
     ----------
-    sizes : tuple of int
-        Number of values of each column of the objects, counting -1.
+    sizes : tuple of int or None
+        Number of values of each column of the objects, beside -1; None: not known.
     table : tuple of (ndarray, ndarray) or None
         Distinct objects and their scores.
     function : callable or None
@@ -21,7 +21,7 @@ class RewardModel:
     """
 
     def __init__(self, sizes, *, table=None, function=None, floor=0.0, exponent=1.0):
-        self._keys = RowKeys(tuple(size + 1 for size in sizes))
+        self._keys = RowKeys(None if sizes is None else tuple(size + 1 for size in sizes))
         self._function = function
         self.floor, self.exponent = floor, exponent
         self.table = table
@@ -199,7 +199,10 @@ class RewardMemory:
             Rewards.
         """
         keys = self._keys.keys(states)
-        fresh = {key: row for row, key in enumerate(keys) if key not in self._rewards}
+        fresh = {}
+        for row, key in enumerate(keys):
+            if key not in self._rewards:
+                fresh.setdefault(key, row)
         before = self.n_calls
         self.n_calls += len(keys) if count == "all" else len(fresh)
         if fresh:

@@ -132,14 +132,31 @@ def roll_out(process, n_paths, rng, probabilities=None):
     return Trajectories(*(np.concatenate(column) for column in zip(*steps, strict=True)))
 
 
-def choose(weights, rng):
+def choose(weights, rng, rows=None):
     """Draw one column per row in proportion to its weights.
 
     The cumulative weights are inverted in float64, so that what has no weight is never drawn.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rows, n_columns)
+        Weights of at least 0.
+    rng : numpy.random.Generator
+        Draws the numbers.
+    rows : ndarray of shape (n,) or None
+        Draw from these rows. None: once from each.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Columns.
     """
-    cumulative = np.cumsum(weights, axis=1, dtype=np.float64)
-    total = cumulative[:, -1]
-    threshold = rng.random(len(weights)) * total
+    # Column by column, so that many rows need no table of their own.
+    cumulative = np.ascontiguousarray(np.cumsum(weights, axis=1, dtype=np.float64).T)
+    total = cumulative[-1] if rows is None else cumulative[-1, rows]
     # Rounding may bring a threshold up to the total itself.
-    threshold = np.minimum(threshold, np.nextafter(total, 0.0))
-    return np.count_nonzero(cumulative <= threshold[:, None], axis=1)
+    threshold = np.minimum(rng.random(len(total)) * total, np.nextafter(total, 0.0))
+    chosen = np.zeros(len(total), dtype=np.int64)
+    for column in cumulative[:-1]:
+        chosen += (column if rows is None else column[rows]) <= threshold
+    return chosen

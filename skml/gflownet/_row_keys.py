@@ -12,13 +12,13 @@ class RowKeys:
 
     Parameters
     ----------
-    sizes : tuple of int
-        Number of values of each entry.
+    sizes : tuple of int or None
+        Number of values of each entry; None: not known, and entries may be negative.
     """
 
     def __init__(self, sizes):
-        self.sizes = tuple(int(size) for size in sizes)
-        self.fits = prod(self.sizes) < 2**62
+        self.sizes = None if sizes is None else tuple(int(size) for size in sizes)
+        self.fits = self.sizes is not None and prod(self.sizes) < 2**62
 
     def keys(self, rows):
         """List of keys."""

@@ -3,14 +3,12 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
-    check_array,
     check_is_fitted,
-    column_or_1d,
     validate_data,
 )
 
@@ -18,24 +16,13 @@ from skml.utils._atomic import restores_on_error
 from skml.utils._optional import import_optional
 
 from ._branching import find_path_dependence
-from ._encoding import ObjectEncoder
-from ._hypergrid import HypergridProcess
-from ._process import IndexedProcess, Process, keeps_structure
-from ._rewards import CalledScores, PredictedScores, ProcessScores, RewardModel
-from ._row_keys import RowKeys
-from ._sequences import AutoregressiveProcess, PrependAppendProcess
-from ._sets import SetProcess
+from ._process import Process, keeps_structure
+from ._score_table import PROCESSES, ScoreTable, are_objects, checked_y, may_end
+from ._sequences import AutoregressiveProcess
 from ._state_table import TooManyStates, make_table
 from ._table_solution import raise_path_dependence, solve_exactly
 from ._trie import TrieSolution
 
-_PROCESSES = {
-    "autoregressive": AutoregressiveProcess,
-    "autoregressive_stop": lambda: AutoregressiveProcess(stop=True),
-    "prepend_append": PrependAppendProcess,
-    "set": SetProcess,
-    "hypergrid": HypergridProcess,
-}
 _OBJECTIVES = {"rpe", "tb", "db", "fm", "subtb", "soft_q"}
 
 
@@ -91,7 +78,8 @@ Process, default="autoregressive"
         Values of children that are objects, for "rpe": rewards of visited objects are remembered
         and the network stands in for the others; all are asked for; the network gives all.
     exploration : float, default=None
-        Probability of a uniform action while training. None: 1 for "rpe", else 0.05.
+        Probability of a uniform action while training. None: 1 for "rpe", or 0.1 if it is rectified
+        by edge and ``target="td"``; 0.05 for the other objectives.
     backward_policy : {"uniform", "learned"}, default="uniform"
         P_B of "tb", "db" and "subtb".
     munchausen : float, default=0.0
@@ -215,7 +203,7 @@ Process, default="autoregressive"
 
     _parameter_constraints = {
         "objective": [StrOptions(_OBJECTIVES)],
-        "process": [StrOptions(set(_PROCESSES)), Process],
+        "process": [StrOptions(set(PROCESSES)), Process],
         "reward": [callable, None],
         "reward_estimator": [HasMethods(["fit", "predict"]), None],
         "missing_reward": [StrOptions({"floor", "estimator"})],
@@ -333,7 +321,7 @@ Process, default="autoregressive"
             The fitted sampler.
         """
         self._check_combinations()
-        table = _ScoreTable(self, X, y, sample_weight)
+        table = ScoreTable(self, X, y, sample_weight)
         fitted = self._solve(table)
         for name in ("history_", "loss_curve_"):
             fitted.setdefault(name, {} if name == "history_" else [])
@@ -406,12 +394,12 @@ Process, default="autoregressive"
         }
 
     def _learn(self, table):
-        training = import_optional(
-            "skml.gflownet._network_solution", extra="torch", needed_by="solver='mlp'"
-        )
+        import_optional("torch", extra="torch", needed_by="solver='mlp'")
+        from ._network_solution import train
+
         process = table.process
         rectification = self._choose_rectification(process) if self.objective == "rpe" else None
-        solution, record, memory, n_calls = training.train(
+        solution, record, memory, n_calls = train(
             process,
             table.reward_model,
             objective=self.objective,
@@ -484,7 +472,7 @@ Process, default="autoregressive"
         """
         check_is_fitted(self)
         objects, unknown = self._encode(X)
-        unknown |= ~_are_objects(self.process_, objects, unknown)
+        unknown |= ~are_objects(self.process_, objects, unknown)
         if unknown.any() and self.handle_unknown == "error":
             row = int(np.argmax(unknown))
             raise ValueError(
@@ -516,7 +504,7 @@ Process, default="autoregressive"
         log_p = self.score_samples(X)
         weights = _check_sample_weight(sample_weight, log_p, dtype=np.float64)
         if y is not None:
-            y = _checked_y(y, len(log_p))
+            y = checked_y(y, len(log_p))
             weights = weights * np.maximum(y, self.reward_floor) ** self.reward_exponent
         if not weights.sum() > 0:
             raise ValueError("The weights of all rows are zero, so there is no mean.")
@@ -629,7 +617,7 @@ Process, default="autoregressive"
         return self._encoder.encode(X)
 
     def _finite(self):
-        return "allow-nan" if _may_end(self.process) else True
+        return "allow-nan" if may_end(self.process) else True
 
     def _check_states(self, states):
         states = np.asarray(states)
@@ -650,126 +638,6 @@ Process, default="autoregressive"
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        tags.input_tags.allow_nan = _may_end(self.process)
+        tags.input_tags.allow_nan = may_end(self.process)
         tags.target_tags.positive_only = True
         return tags
-
-
-def _may_end(process):
-    return process == "autoregressive_stop" or bool(
-        isinstance(process, AutoregressiveProcess) and process.stop
-    )
-
-
-def _checked_y(y, n_samples):
-    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    y = column_or_1d(y, warn=True)
-    if len(y) != n_samples:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: {n_samples} rows of X, "
-            f"{len(y)} of y."
-        )
-    if (y < 0).any():
-        raise ValueError(f"y must hold scores of at least 0; got {y.min()}.")
-    return y
-
-
-def _are_objects(process, objects, unknown):
-    """Whether rows are objects of the process, apart from those that are unknown anyway."""
-    is_object = np.zeros(len(objects), dtype=bool)
-    rows = np.flatnonzero(~unknown)
-    states = process.terminals(objects[rows])
-    inside = ((states >= 0) & (states < np.array(process.state_sizes))).all(axis=1)
-    rows, states = rows[inside], states[inside]
-    if len(rows):
-        is_object[rows] = ~process.actions(states).any(axis=1)
-    return is_object
-
-
-class _ScoreTable:
-    """X, y and the process in the form that the solvers need.
-
-    Attributes
-    ----------
-    process : Process
-        With all sizes.
-    encoder : ObjectEncoder
-        From X to integers and back.
-    reward_model : RewardModel
-        Rewards of objects.
-    values : list of ndarray
-        Values of the columns.
-    is_complete : bool
-        Whether all objects that are not in the table have the same reward.
-    """
-
-    def __init__(self, sampler, X, y, sample_weight):
-        given = X
-        finite = sampler._finite()
-        X = validate_data(sampler, X, dtype=None, ensure_all_finite=finite)
-        y = None if y is None else _checked_y(y, len(X))
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weights < 0).any():
-            raise ValueError(f"sample_weight must not be negative; got {weights.min()}.")
-        if not weights.any():
-            raise ValueError("sample_weight is zero for all rows; at least one must be positive.")
-        X, weights = X[weights > 0], weights[weights > 0]
-        y = None if y is None else y[_check_sample_weight(sample_weight, y) > 0]
-        process = sampler.process
-        process = _PROCESSES[process]() if isinstance(process, str) else process
-        learn = getattr(process, "_has_categories", False)
-        explicit = getattr(process, "n_categories", None), getattr(process, "n_letters", None)
-        self.encoder = ObjectEncoder(
-            learn=learn and explicit == (None, None),
-            shared=getattr(process, "_shared_alphabet", False),
-            may_end=_may_end(process),
-        ).fit(X, given)
-        objects, _ = self.encoder.encode(X)
-        n_values = [len(c) for c in self.encoder.categories] if self.encoder.categories else None
-        if isinstance(process, IndexedProcess):
-            process = process._configured(n_values, objects)
-        self.process = process
-        valid = _are_objects(process, objects, np.zeros(len(objects), dtype=bool))
-        if not valid.all():
-            row = int(np.argmax(~valid))
-            raise ValueError(
-                f"Row {row} of X is no object of {process}: {np.asarray(X)[row].tolist()}."
-            )
-        self.values = self.encoder.categories or [
-            np.arange(size) for size in self._object_sizes(objects)
-        ]
-        self._make_model(sampler, objects, y, weights)
-
-    def _object_sizes(self, objects):
-        sizes = getattr(self.process, "n_categories", self.process.state_sizes)
-        return [int(size) for size in sizes[: objects.shape[1]]]
-
-    def _make_model(self, sampler, objects, y, weights):
-        process, function, table = self.process, None, None
-        if sampler.reward is not None:
-            function = CalledScores(sampler.reward, self.encoder)
-        elif y is None and process.rewards(objects) is not None:
-            function = ProcessScores(process)
-        else:
-            table = _averaged(objects, np.ones(len(objects)) if y is None else y, weights)
-            if sampler.missing_reward == "estimator":
-                regressor = clone(sampler.reward_estimator)
-                regressor.fit(self.encoder.decode(table[0]), table[1])
-                function = PredictedScores(regressor, self.encoder)
-        self.is_complete = function is None
-        sizes = [len(values) for values in self.values]
-        self.reward_model = RewardModel(
-            sizes,
-            table=table,
-            function=function,
-            floor=sampler.reward_floor,
-            exponent=sampler.reward_exponent,
-        )
-
-
-def _averaged(objects, y, weights):
-    """Distinct rows and the weighted means of their scores."""
-    keys = RowKeys(tuple(objects.max(axis=0) + 2))
-    first, inverse = keys.unique(objects + 1)
-    total = np.bincount(inverse, weights=weights)
-    return objects[first], np.bincount(inverse, weights=weights * y) / total

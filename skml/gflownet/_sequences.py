@@ -116,6 +116,10 @@ class AutoregressiveProcess(IndexedProcess):
             states = np.column_stack([states, np.ones(len(states), dtype=states.dtype)])
         return states
 
+    @property
+    def _object_sizes(self):
+        return tuple(self.n_categories)
+
     def _lengths(self, states):
         return np.count_nonzero(states[:, : len(self.n_categories)], axis=1)
 
@@ -293,6 +297,10 @@ class PrependAppendProcess(IndexedProcess):
     @property
     def n_states(self):
         return sum(self.n_letters**length for length in range(self.length + 1))
+
+    @property
+    def _object_sizes(self):
+        return (self.n_letters,) * self.length
 
     def _prefixes(self):
         # A string has the number that it has among sequences that are only appended to.

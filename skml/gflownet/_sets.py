@@ -111,6 +111,13 @@ class SetProcess(IndexedProcess):
             return objects
         return np.column_stack([objects, np.ones(len(objects), dtype=objects.dtype)])
 
+    def _can_be_built(self, states):
+        return np.count_nonzero(states[:, : self.n_items], axis=1) <= self.max_size
+
+    @property
+    def _object_sizes(self):
+        return (2,) * self.n_items
+
     # Sets are numbered by size, within a size by the combinatorial number system: the set with
     # members c_0 < c_1 < ... has the number sum_k binomial(c_k, k + 1).
 

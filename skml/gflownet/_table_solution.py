@@ -61,12 +61,17 @@ class TableSolution:
         """Let all paths advance together, with one look at each state that any of them is in."""
         at = np.full(n_samples, self.table.root)
         going = np.arange(n_samples)
+        numbers = np.empty(self.table.n_states, dtype=np.int64)
         while len(going):
-            visited, inverse = np.unique(at[going], return_inverse=True)
+            is_visited = np.zeros(self.table.n_states, dtype=bool)
+            is_visited[at[going]] = True
+            visited = np.flatnonzero(is_visited)
+            numbers[visited] = np.arange(len(visited))
+            rows = numbers[at[going]]
             children, probabilities = self._probabilities(visited)
-            actions = choose(probabilities[inverse], rng)
-            at[going] = children[inverse, actions]
-            going = going[self.table.n_children[at[going]] > 0]
+            reached = children[rows, choose(probabilities, rng, rows)]
+            at[going] = reached
+            going = going[self.table.n_children[reached] > 0]
         return self.process.objects(self.table.states(at))
 
     def distribution(self):

@@ -87,6 +87,8 @@ class TrieSolution:
         node = np.zeros(len(states), dtype=np.int64)
         for level in range(depth):
             keys = self.keys[level]
+            if not len(keys):
+                return np.full(len(states), -1)
             wanted = node * self.process.n_categories[level] + states[:, level] - 1
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             node = np.where((node >= 0) & (keys[place] == wanted), place, -1)
@@ -128,7 +130,7 @@ class TrieSolution:
             child = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(len(rows))
             weights[rows, keys[child] - nodes[rows] * n_letters] = self.flows[depth + 1][child]
         if process.stop:
-            first = self.starts[depth][nodes]
+            first = _of_nodes(self.starts[depth], nodes)
             ends_here = (nodes >= 0) & (self.lengths[first] == depth)
             weights[:, -1] = np.where(ends_here, self.rewards[first], self.unseen)
         return weights
@@ -140,7 +142,7 @@ class TrieSolution:
         flows[is_object] = self.reward_of(self.process.objects(states[is_object]))
         for depth, rows, nodes in self._groups(states):
             unseen = self.unseen * self.n_below[depth] if self.unseen else 0.0
-            flows[rows] = np.where(nodes >= 0, self.flows[depth][nodes], unseen)
+            flows[rows] = np.where(nodes >= 0, _of_nodes(self.flows[depth], nodes), unseen)
         if self.by_edge:
             return flows
         with np.errstate(over="ignore"):
@@ -158,7 +160,7 @@ class TrieSolution:
         for length in np.unique(lengths):
             rows = np.flatnonzero(lengths == length)
             nodes = self._nodes(objects[rows] + 1, int(length))
-            first = self.starts[length][nodes] if len(self.starts[length]) else nodes
+            first = _of_nodes(self.starts[length], nodes)
             # The sequence that ends where a prefix does stands first among those that go on.
             seen = (nodes >= 0) & (self.lengths[first] == length)
             found[rows] = np.where(seen, first, -1)
@@ -234,6 +236,11 @@ class TrieSolution:
             share = _ratio(self.rewards[starts], flows)
             probabilities[starts[leaf]] = (visits * share)[leaf]
         return self.objects, probabilities, self.rewards / self.total
+
+
+def _of_nodes(values, nodes):
+    """Values of nodes; anything where a node is -1."""
+    return values[nodes] if len(values) else np.zeros(len(nodes), dtype=values.dtype)
 
 
 def _ratio(part, whole):
