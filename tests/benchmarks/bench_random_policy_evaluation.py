@@ -1,8 +1,8 @@
 """The sampler beside torchgfn, which trains by trajectory balance, and its exact solver alone.
 
 Both sides train networks of the same widths with as many paths, one reward call each; what the
-networks have learnt is compared by the exact distance to the target: each row also has `ours_l1` and
-`peer_l1`. torchgfn asks for numpy < 2 in its metadata, but runs with numpy 2. Install it by
+networks have learnt is compared by the exact distance to the target: each row also has `ours_l1`
+and `peer_l1`. torchgfn asks for numpy < 2 in its metadata, but runs with numpy 2. Install it by
 ``pip install --no-deps torchgfn==2.4.1``, and its dependencies by name.
 """
 
