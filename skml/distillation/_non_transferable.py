@@ -214,7 +214,7 @@ class NonTransferableClassifier(
         rng = check_random_state(self.random_state)
         with local_seed(rng):
             module = self._make_module()
-        net = self._make_net(module, rng)
+        net = self._make_net(module, self.device, rng)
         fit_net(net, TwoDomains(*first, *other), random_state=rng)
         net.module_.eval()
         self.net_ = net
@@ -269,12 +269,12 @@ class NonTransferableClassifier(
     def _make_module(self):
         return build_network(self.module, default_classifier, self.input_shape_, len(self.classes_))
 
-    def _make_net(self, module, random_state=0):
+    def _make_net(self, module, device, random_state=0):
         return make_net(
             TwoDomainNet,
             module,
             random_state=random_state,
-            device=self.device,
+            device=device,
             max_epochs=self.max_epochs,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
@@ -291,7 +291,8 @@ class NonTransferableClassifier(
         )
 
     def _build_net(self):
-        return self._make_net(self._make_module()).initialize()
+        # On the CPU: the machine that loads a model need not have the accelerator.
+        return self._make_net(self._make_module(), "cpu").initialize()
 
 
 class TwoDomains(Dataset):

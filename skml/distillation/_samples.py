@@ -114,3 +114,28 @@ def encode_labels(estimator, X, y):
             f"{classes[0]!r}."
         )
     return classes, codes.astype(np.int64)
+
+
+def check_pair(clip_values):
+    """The two parts of the parameter `clip_values`."""
+    if len(clip_values) != 2:
+        raise ValueError(
+            f"clip_values must be 'auto' or a pair (least, greatest), got {clip_values!r}."
+        )
+    return clip_values
+
+
+def clip_bounds(low, high, n_features):
+    """Bounds of each feature, shape (2, n_features), from numbers or arrays."""
+    bounds = np.empty((2, n_features), dtype=np.float32)
+    for row, bound in zip(bounds, (low, high), strict=True):
+        bound = np.asarray(bound, dtype=np.float32)
+        if bound.ndim and bound.size != n_features:
+            raise ValueError(
+                f"clip_values must be numbers or have {n_features} values each, one for each "
+                f"feature; got {bound.size}."
+            )
+        row[:] = bound.ravel()
+    if not (np.isfinite(bounds).all() and (bounds[0] <= bounds[1]).all()):
+        raise ValueError(f"clip_values must be finite and ascending, got {(low, high)!r}.")
+    return bounds

@@ -45,7 +45,9 @@ class Domain:
 
     def scale(self, unit):
         """Samples from the output in [0, 1] of a generator."""
-        x = self.low + (self.high - self.low) * unit.reshape(-1, *self.shape)
+        # Teachers may expect the usual order of memory, whatever the generator has.
+        unit = unit.reshape(-1, *self.shape).contiguous()
+        x = self.low + (self.high - self.low) * unit
         # Rounding may lead a hair's breadth beyond.
         return torch.minimum(torch.maximum(x, self.low), self.high)
 

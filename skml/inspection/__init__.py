@@ -11,6 +11,7 @@ from ._reliance_curve import RelianceCurveDisplay
 from ._sample_distribution import SampleDistributionDisplay
 from ._spectrum import SpectrumDisplay
 from ._time_encoding import TimeEncodingDisplay
+from ._trap import TrapDisplay
 
 __all__ = [
     "CATEBoundsDisplay",
@@ -24,4 +25,5 @@ __all__ = [
     "SampleDistributionDisplay",
     "SpectrumDisplay",
     "TimeEncodingDisplay",
+    "TrapDisplay",
 ]
