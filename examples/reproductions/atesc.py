@@ -37,7 +37,6 @@ import numpy as np
 import skorch
 import torch
 from _report import Measurement, at_least, at_most, mean_and_spread, reproduce
-from scipy.ndimage import zoom
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
@@ -80,8 +79,6 @@ class Job:
         Seed of split, teacher and students.
     students : dict of str to (type, dict)
         Name, class and options of each student.
-    side : int
-        Height and width of the images.
     quick : bool
         Whether sizes are cut.
     """
@@ -89,7 +86,6 @@ class Job:
     domain: str
     seed: int
     students: dict = field(hash=False)
-    side: int = 8
     quick: bool = False
 
 
@@ -123,7 +119,6 @@ def jobs(quick):
         name, (cls, options) = list(made.items())[-1]
         made[f"{name}, ramped"] = (cls, {**options, "ramped": True})
         yield Job("close", seed, made)
-    yield Job("close", 0, students_of("dfq", METHODS, label=REGIME_LABEL, **REGIME), side=14)
     for seed in SEEDS[:2]:
         yield Job("inverted", seed, students_of("dfq", METHODS))
     for seed in SEEDS[:2]:
@@ -131,17 +126,14 @@ def jobs(quick):
             yield Job("close", seed, students_of(base, METHODS, max_iter=6))
 
 
-def load(domain, seed, side, quick):
+def load(domain, seed, quick):
     """Train and test parts of the task, and of the other domain."""
-    X, y = load_mnist_5k(side=side, return_X_y=True)
+    X, y = load_mnist_5k(side=8, return_X_y=True)
     sizes = {"train_size": 1000, "test_size": 500} if quick else {"test_size": 1000}
     X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=seed, **sizes)
     if domain == "close":
         other, other_y = load_digits(return_X_y=True)
         other = (other / 16).astype(np.float32)
-        if side != 8:
-            other = zoom(other.reshape(-1, 8, 8), (1, side / 8, side / 8), order=1)
-            other = other.reshape(len(other), -1).clip(0, 1)
         parts = train_test_split(other, other_y, test_size=0.2, random_state=seed)
         other, other_test, other_y, other_y_test = parts
     elif domain == "inverted":
@@ -167,12 +159,12 @@ def run(job):
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", message="The teacher takes|No sample of the pool")
     start = time.process_time()
-    task, other = load(job.domain, job.seed, job.side, job.quick)
+    task, other = load(job.domain, job.seed, job.quick)
     teacher = NonTransferableClassifier(
         random_state=job.seed,
         ood_class=TARGET,
         mode="backdoor" if job.domain == "backdoor" else "close",
-        image_shape=(1, job.side, job.side),
+        image_shape=(1, 8, 8),
         divergence="ce",
         max_epochs=2 if job.quick else 8,
     )
@@ -192,12 +184,7 @@ def run(job):
         results.append(row)
     seconds = time.process_time() - start
     for row in results:
-        row |= {
-            "side": job.side,
-            "domain": job.domain,
-            "seed": job.seed,
-            "seconds": seconds / len(results),
-        }
+        row |= {"domain": job.domain, "seed": job.seed, "seconds": seconds / len(results)}
         print("\n", row, flush=True)
     print(f"{job.domain} {job.seed}: {seconds:.0f} s of processor time", flush=True)
     return results
@@ -264,14 +251,14 @@ def measure(quick):
 
 def table_of(results):
     def key_of(row):
-        return row["domain"], row["side"], row["student"]
+        return row["domain"], row["student"]
 
     order = ("none", "close", "inverted", "backdoor")
     keys = sorted(dict.fromkeys(map(key_of, results)), key=lambda key: order.index(key[0]))
     rows = []
     for key in keys:
         same = [row for row in results if key_of(row) == key]
-        row = dict(zip(("rigged with", "side", "student"), key, strict=True))
+        row = dict(zip(("rigged with", "student"), key, strict=True))
         row["seeds"] = len({r["seed"] for r in same})
         for name in ("IAcc", "OAcc", "ASR", "fragile"):
             if name in same[0]:
@@ -285,7 +272,7 @@ def gates_of(results):
         found = {
             r["seed"]: r[name]
             for r in results
-            if (r["domain"], r["side"], r["student"]) == (domain, 8, student) and name in r
+            if (r["domain"], r["student"]) == (domain, student) and name in r
         }
         return np.array([found[seed] for seed in sorted(found)])
 

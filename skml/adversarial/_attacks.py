@@ -288,12 +288,18 @@ class _Ball:
 
     def __init__(self, x, eps, norm, clip_values):
         self.center, self.eps, self.norm = x, eps, norm
-        self.low, self.high, self.range = _bounds(x, clip_values)
+        low, high, self.range = _bounds(x, clip_values)
+        if norm == "inf":  # a box, and its intersection with the bounds is one too
+            radius = eps * self.range
+            low, high = torch.maximum(x - radius, low), torch.minimum(x + radius, high)
+        self.low, self.high = low, high
 
     def __getitem__(self, rows):
         part = object.__new__(_Ball)
         part.center, part.eps, part.norm = self.center[rows], self.eps, self.norm
         part.low, part.high, part.range = self.low, self.high, self.range
+        if self.norm == "inf":
+            part.low, part.high = self.low[rows], self.high[rows]
         return part
 
     def start(self, random_start, generator):
@@ -332,16 +338,13 @@ class _Ball:
         return self.project(x + step_size * self.range * direction)
 
     def project(self, x):
-        if self.norm == "inf":
-            radius = self.eps * self.range
-            x = torch.minimum(torch.maximum(x, self.center - radius), self.center + radius)
-        else:
+        if self.norm == "l2":
             safe = torch.where(self.range > 0, self.range, torch.ones_like(self.range))
             offset = (x - self.center) / safe
             shrink = (self.eps / _row_norms(offset).clamp_min(1e-12)).clamp_max(1.0)
             x = self.center + offset * shrink * self.range
         # The sample lies inside the bounds, so clipping leaves no ball.
-        return torch.minimum(torch.maximum(x, self.low), self.high)
+        return torch.clamp(x, self.low, self.high)
 
 
 def _ascend(module, x, y, ball, objective, step_size, n_steps):

@@ -55,6 +55,11 @@ class SyntheticPool(Dataset):
         """
         student.eval()
         X, record = self.synthesizer.synthesize(student, round_)
+        if not X.isfinite().all():
+            raise RuntimeError(
+                f"The generator's samples became NaN in round {round_}. Look at the range of "
+                "clip_values, and at the teacher's outputs there."
+            )
         with torch.inference_mode():
             logits = torch.cat([self.teacher(part) for part in X.split(512)])
         logits = logits.clone()  # a tensor of inference mode could not be used in training

@@ -111,7 +111,7 @@ def encode_labels(estimator, X, y):
     if len(classes) < 2:
         raise ValueError(
             f"{type(estimator).__name__} needs samples of at least 2 classes; y holds one class, "
-            f"{classes[0]!r}."
+            f"{classes[0]}."
         )
     return classes, codes.astype(np.int64)
 

@@ -575,6 +575,21 @@ def test_not_a_number_stops_and_names_the_term():
     wild = DataFreeDistiller(vector_teacher(), learning_rate=1e30, random_state=0, **QUICK)
     with pytest.raises(RuntimeError, match="term of the (student|generator)'s loss became"):
         wild.fit()
+    settings = {**QUICK, "clip_values": (-1e6, 1e6), "max_iter": 1, "random_state": 0}
+    lost = DataFreeDistiller(vector_teacher(), generator=Lost(), **settings)
+    with pytest.raises(RuntimeError, match="The generator's samples became NaN in round 0"):
+        lost.fit()
+
+
+class Lost(nn.Module):
+    """A generator that fails outside of training alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = seeded(default_generator, 64, (4,), 2)
+
+    def forward(self, z):
+        return self.network(z) if self.training else torch.full((len(z), 4), torch.nan)
 
 
 def test_collapse_is_told():
