@@ -142,11 +142,13 @@ class BaseEquivariantNetwork(TorchStateMixin, BaseEstimator):
         self._dtype = X.dtype.name
         is_linear = len(self.hidden_layer_sizes) == 0
         tensors = self._tensors(X)
+        flat = tensors.reshape(*tensors.shape[:2], -1)
+        self.input_offset_ = np.zeros(flat.shape[1:], dtype=X.dtype)
         self.input_scale_ = np.ones(self.n_channels_in, dtype=X.dtype)
         if not is_linear:
-            flat = tensors.reshape(*tensors.shape[:2], -1)
-            none = np.zeros((0, flat.shape[2]), dtype=X.dtype)
-            self.input_scale_ = invariant_location_scale(flat, none, weight)[1].astype(X.dtype)
+            invariants = invariant_tensors(self.group, n, self.order_in, X.dtype)
+            offset, scale = invariant_location_scale(flat, invariants, weight)
+            self.input_offset_, self.input_scale_ = offset, scale.astype(X.dtype)
         with local_seed(rng, device):
             module = self._build_module().to(device)
         x = torch.from_numpy(self._scaled(tensors)).to(device)
@@ -194,7 +196,8 @@ class BaseEquivariantNetwork(TorchStateMixin, BaseEstimator):
 
     def _scaled(self, tensors):
         scale = self.input_scale_.reshape(-1, *[1] * (tensors.ndim - 2))
-        return np.ascontiguousarray(tensors / scale)
+        offset = self.input_offset_.reshape(tensors.shape[1:])
+        return np.ascontiguousarray((tensors - offset) / scale)
 
     def _outputs(self, X):
         """Outputs of the network, ndarray of shape (n_samples, channels, n**order_out)."""

@@ -91,8 +91,11 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
     partitions_ : list of dict
         For each layer, from pairs (order in, order out) to the partitions of its maps.
 
+    input_offset_ : ndarray of shape (n_channels_in, n**order_in)
+        Invariant part of the mean of X, which is subtracted; zeros without hidden layers.
+
     input_scale_ : ndarray of shape (n_channels_in,)
-        What the channels of X are divided by: their root mean square; ones without hidden layers.
+        Root mean square of the rest of X, by which it is divided; ones without hidden layers.
 
     loss_curve_ : list of float
         Cross-entropy of each epoch; without hidden layers of each evaluation.

@@ -14,6 +14,7 @@ from ._partitions import as_blocks, check_order
 from ._product_cost import prefers_dense
 
 _METHODS = ("auto", "dense", "factorized")
+_MOST_CHOICES = 256
 
 
 class EquivariantLinear(nn.Module):
@@ -273,22 +274,29 @@ class _Path(nn.Module):
         self.scales = torch.from_numpy(float(n) ** (-np.array(ended) / 2))
         self.product = DiagramProduct(labels, n, order_in)
         self.kernels = KernelTable(labels, n, order_in)
-        self._cached = None
+        self._cached, self._choices = None, {}
 
     def forward(self, x, method):
         if method == "auto":
             training = torch.is_grad_enabled() and (x.requires_grad or self.weight.requires_grad)
-            channels_out, channels_in = self.weight.shape[1:]
-            is_dense = prefers_dense(
-                self.product, len(x), channels_out, channels_in, training=training
-            )
-            method = "dense" if is_dense else "factorized"
+            method = self._faster_method(len(x), training)
         if method == "factorized":
             return self.product(x, self._scaled_weight())
         matrix = self._cached_matrix()
         c_out, size_out = matrix.shape[:2]
         flat = x.reshape(len(x), -1) @ matrix.reshape(c_out * size_out, -1).T
         return flat.reshape(len(x), c_out, size_out)
+
+    def _faster_method(self, n_samples, training):
+        # Remembered, because it takes as long as a small product.
+        method = self._choices.get((n_samples, training))
+        if method is None:
+            c_out, c_in = self.weight.shape[1:]
+            is_dense = prefers_dense(self.product, n_samples, c_out, c_in, training=training)
+            method = "dense" if is_dense else "factorized"
+            if len(self._choices) < _MOST_CHOICES:
+                self._choices[n_samples, training] = method
+        return method
 
     def matrix(self):
         return self.kernels.matrix(self._scaled_weight())

@@ -98,8 +98,11 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
     partitions_ : list of dict
         For each layer, from pairs (order in, order out) to the partitions of its maps.
 
+    input_offset_ : ndarray of shape (n_channels_in, n**order_in)
+        Invariant part of the mean of X, which is subtracted; zeros for a linear model.
+
     input_scale_ : ndarray of shape (n_channels_in,)
-        What the channels of X are divided by: their root mean square; ones for a linear model.
+        Root mean square of the rest of X, by which it is divided; ones for a linear model.
 
     output_offset_ : ndarray of shape (n_channels_out, n**order_out)
         Invariant part of the mean of y; zeros for a linear model.

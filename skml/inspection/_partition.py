@@ -221,6 +221,9 @@ class PartitionDisplay:
                 middle[1] += depth if spots[0, 1] == y else -depth
             for spot in spots if len(block) > 1 else ():
                 self.lines_ += self.ax_.plot(*np.array([spot, middle]).T, **params)
+            if len(block) > 2:  # tells one block from two that cross
+                marker = {"color": params.get("color"), "alpha": params.get("alpha")}
+                self.ax_.plot(*middle, "s", markersize=5, **marker)
             if len(block) == 1:  # a dot with a short tail
                 tail = spots[0] + [0, -0.2 if spots[0, 1] > y else 0.2]
                 self.lines_ += self.ax_.plot(*np.array([spots[0], tail]).T, **params)

@@ -294,6 +294,7 @@ def test_kept_matrix_follows_the_weights():
         assert twin(x.double()).abs().max() == 0 < layer(x.double()).abs().max()
 
 
+@pytest.mark.filterwarnings("ignore:Complex modules:UserWarning")
 def test_layer_of_the_unitary_group_takes_complex_tensors():
     layer = EquivariantLinear("U", 2, [(2, 1)], [(2, 1)], colors_in=["uc"], colors_out=["uc"])
     layer = layer.to(torch.complex128)
