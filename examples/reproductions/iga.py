@@ -37,6 +37,8 @@ SEEDS = [0, 1, 2]
 RELU_RATES = (2e-3, 5e-3, 1e-2)
 SINE_RATES = (1e-3, 2e-3, 4e-3)
 N_BALANCED = (0, 2, 4, 8, 16)
+# Scale of the Fourier basis: with 0.01 the weights of a sine network move too far in a step.
+FR_ALPHA = {"siren": 1e-3, "relu": 1e-2, "relu_pe": 1e-2}
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def train(case, training, learning_rate, seed):
         hidden_width=case.hidden_width,
         training=training,
         update_interval=case.update_interval,
+        fr_params={"alpha": FR_ALPHA[case.architecture]} if training == "fr" else None,
         learning_rate=learning_rate,
         lr_decay_at=4 * case.max_iter // 5,
         max_iter=case.max_iter,
