@@ -169,7 +169,8 @@ Process, default="autoregressive"
 
     The learned solver regresses a positive output on the right side of the equation for V. The
     reward of every object that a path has reached is remembered, and stands for the value of that
-    object in targets and in the policy.
+    object in targets and in the policy. In training, rewards below 1e-6 of the largest are raised
+    to it, so that they have a logarithm.
 
     `score_samples` sums over all paths to an object.
 
@@ -322,11 +323,8 @@ Process, default="autoregressive"
         """
         self._check_combinations()
         table = ScoreTable(self, X, y, sample_weight)
-        fitted = self._solve(table)
-        for name in ("history_", "loss_curve_"):
-            fitted.setdefault(name, {} if name == "history_" else [])
-        fitted.setdefault("n_iter_", 0)
-        vars(self).update(fitted)
+        untrained = {"n_iter_": 0, "loss_curve_": [], "history_": {}}
+        vars(self).update(untrained | self._solve(table))
         self.process_ = table.process
         self.categories_ = table.values
         self.log_partition_ = self._solution.log_partition

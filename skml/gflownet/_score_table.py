@@ -53,8 +53,9 @@ class ScoreTable:
             raise ValueError(f"sample_weight must not be negative; got {weights.min()}.")
         if not weights.any():
             raise ValueError("sample_weight is zero for all rows; at least one must be positive.")
-        X, weights = X[weights > 0], weights[weights > 0]
-        y = None if y is None else y[_check_sample_weight(sample_weight, y) > 0]
+        counted = weights > 0
+        X, weights = X[counted], weights[counted]
+        y = None if y is None else y[counted]
         process = sampler.process
         process = PROCESSES[process]() if isinstance(process, str) else process
         learn = getattr(process, "_has_categories", False)

@@ -70,6 +70,8 @@ class IndexedTable(StateTable):
     def index(self, states):
         return self.process._index(states)
 
+    find = index
+
     def states(self, indices):
         return self.process._states_at(indices)
 
@@ -91,9 +93,11 @@ class ExploredTable(StateTable):
         self._depth = longest_paths(len(states), rows, children)
         return len(states)
 
+    def find(self, states):
+        return np.array([self._numbers.get(key, -1) for key in row_keys(states)], dtype=np.int64)
+
     def index(self, states):
-        numbers = self._numbers
-        found = np.array([numbers.get(key, -1) for key in row_keys(states)], dtype=np.int64)
+        found = self.find(states)
         if (found < 0).any():
             state = np.asarray(states)[np.argmax(found < 0)]
             raise ValueError(f"{state.tolist()} is no state of {type(self.process).__name__}.")

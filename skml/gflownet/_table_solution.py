@@ -52,8 +52,9 @@ class TableSolution:
 
     def log_probability(self, objects):
         """log R(x) - log Z."""
-        indices = self.table.index(self.process.terminals(objects))
+        indices = self.table.find(self.process.terminals(objects))
         rewards = self.rewards[np.searchsorted(self.table.terminal, indices)]
+        rewards = np.where(indices >= 0, rewards, 0.0)  # what no path leads to
         with np.errstate(divide="ignore"):
             return np.log(rewards) - np.log(self.rewards.sum())
 

@@ -103,11 +103,9 @@ class ValueLearner(NetworkHolder):
 
     def _end_values(self, states, rewards):
         """V(x) or F(x) of objects."""
-        return (
-            rewards
-            if self.by_edge
-            else rewards * np.exp(log_branching_ratios(self.process, states))
-        )
+        if self.by_edge:
+            return rewards
+        return rewards * np.exp(log_branching_ratios(self.process, states))
 
     def _network_values(self, states):
         """V(s) or F(s) by the network, without gradient."""
@@ -121,9 +119,36 @@ class ValueLearner(NetworkHolder):
 
     def values(self, states):
         """V(s) or F(s) of any states: rewards where they are known, else the network."""
-        values = np.empty(len(states))
-        is_object = ~self.process.actions(states).any(axis=1)
-        rewards = np.full(len(states), np.nan)
+        if self.terminal == "network":
+            return self._values_at(states, ~self.process.actions(states).any(axis=1))
+        ends, is_object, shares = self._follow_single_actions(states)
+        return self._values_at(ends, is_object) * shares
+
+    def _follow_single_actions(self, states):
+        """Go on while there is no choice, as to stop at the full length, to where rewards may be.
+
+        Returns
+        -------
+        states : ndarray of shape (n, n_entries)
+            Where the ways end: with a choice, or as objects.
+        is_object : ndarray of shape (n,), bool
+            Which of the two.
+        shares : ndarray of shape (n,)
+            What the value there is multiplied by.
+        """
+        states, shares = np.array(states), np.ones(len(states))
+        available = self.process.actions(states)
+        n_children = np.count_nonzero(available, axis=1)
+        while len(rows := np.flatnonzero(n_children == 1)):
+            states[rows] = self.process.step(states[rows], available[rows].argmax(axis=1))
+            if self.by_edge:
+                shares[rows] /= self.process.n_parents(states[rows])
+            available[rows] = self.process.actions(states[rows])
+            n_children[rows] = np.count_nonzero(available[rows], axis=1)
+        return states, n_children == 0, shares
+
+    def _values_at(self, states, is_object):
+        values, rewards = np.empty(len(states)), np.full(len(states), np.nan)
         if is_object.any() and self.terminal != "network":
             objects = states[is_object]
             if self.terminal == "exact":

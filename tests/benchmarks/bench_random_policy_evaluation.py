@@ -29,7 +29,7 @@ from gfn.preprocessors import IdentityPreprocessor, KHotPreprocessor  # noqa: E4
 from gfn.utils.modules import MLP  # noqa: E402
 
 BATCH, WIDTH, EXPLORATION = 32, 128, 0.05
-GRID_STEPS, SET_STEPS = 400, 400
+GRID_STEPS, SET_STEPS = 100, 100
 GRID = HypergridProcess(8, n_dims=3, reward_levels=(0.1, 0.5, 2.0))
 SETS = SetProcess(6, n_items=16, stop=True)
 GOAL = 1 / 0.7

@@ -526,3 +526,18 @@ def test_visits_of_a_policy_add_up_at_every_depth():
     visits = visit_probabilities(table, TableSolution(table, y, None)._probabilities)
     for level in table.levels:
         assert visits[level].sum() == pytest.approx(1.0)
+
+
+class TwoEnds(TreeProcess):
+    """A tree whose node 3 cannot be reached."""
+
+    def __init__(self):
+        super().__init__([[1, 2], [], [], []])
+
+
+def test_objects_that_no_path_leads_to_are_never_drawn():
+    sampler = RewardProportionalSampler(process=TwoEnds(), reward=lambda X: X[:, 0])
+    sampler.fit(np.array([[1], [3]]))
+    assert set(sampler.sample(50, random_state=0).ravel()) == {1, 2}
+    scores = sampler.score_samples([[2], [3]])
+    assert np.exp(scores).tolist() == pytest.approx([2 / 3, 0])

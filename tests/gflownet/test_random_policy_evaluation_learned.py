@@ -223,8 +223,9 @@ def test_training_comes_near_the_target(params, small_sets):
     sampler = small(**params).fit(X, y)
     untrained = small(**params).set_params(max_iter=1, learning_rate=1e-9).fit(X, y)
     assert sampler.solver_ == "mlp"
-    assert untrained.l1_distance() > 0.3
-    assert sampler.l1_distance() < 0.16
+    # What is remembered of these few objects helps the untrained one as well.
+    assert untrained.l1_distance() > 0.2
+    assert sampler.l1_distance() < min(0.16, 0.6 * untrained.l1_distance())
     assert sampler.log_partition_ == pytest.approx(np.log(y.sum()), abs=0.15)
     p = np.exp(sampler.score_samples(X))
     assert p.sum() == pytest.approx(1.0, abs=1e-6)

@@ -359,3 +359,12 @@ def test_oracle_12_samples_follow_the_probabilities():
         counts = np.bincount([order[key] for key in keys.keys(drawn + 1)], minlength=len(X))
         expected = 20_000 * np.exp(sampler.score_samples(X))
         assert chisquare(counts, expected).pvalue > 1e-4, process
+
+
+def test_oracle_12_a_million_samples():
+    rng = np.random.default_rng(0)
+    X, y = all_rows([4] * 4), rng.random(256) + 0.01
+    sampler = RewardProportionalSampler(process=PrependAppendProcess(4, 4)).fit(X, y)
+    drawn = sampler.sample(1_000_000, random_state=0)
+    counts = np.bincount(drawn @ 4 ** np.arange(3, -1, -1), minlength=256)
+    assert chisquare(counts, 1e6 * y / y.sum()).pvalue > 1e-4
