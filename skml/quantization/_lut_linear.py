@@ -1,5 +1,7 @@
 """A linear layer of torch whose weight stays packed."""
 
+import importlib
+
 import numpy as np
 import torch
 from scipy import sparse
@@ -33,8 +35,8 @@ class LUTLinear(nn.Module):
         Entries of the sparse matrix that is added to the weight.
     n_threads : int or None
         Threads of the kernels; None takes those of torch.
-    backend : {"auto", "avx512", "avx2", "scalar"}
-        Kernels to use.
+    backend : {"auto", "avx512", "avx2", "scalar", "cuda"}
+        Kernels to use; "auto" takes "cuda" where layer and input lie on a CUDA device.
 
     Attributes
     ----------
@@ -45,7 +47,7 @@ class LUTLinear(nn.Module):
     bias : torch.nn.Parameter of float32, shape (out_features,), or None
         What is added.
     weight : LUTWeight
-        The weight in numpy, sharing memory.
+        The weight in numpy, sharing memory with a layer on the CPU.
 
     Notes
     -----
@@ -112,7 +114,7 @@ class LUTLinear(nn.Module):
         n_threads : int or None
             Threads of the kernels; None takes those of torch.
         backend : {"auto", "avx512", "avx2", "scalar"}
-            Kernels to use.
+            Kernels to use, see the class.
 
         Returns
         -------
@@ -148,7 +150,7 @@ class LUTLinear(nn.Module):
         n_threads : int or None
             Threads of the kernels; None takes those of torch.
         backend : {"auto", "avx512", "avx2", "scalar"}
-            Kernels to use.
+            Kernels to use, see the class.
 
         Returns
         -------
@@ -160,16 +162,17 @@ class LUTLinear(nn.Module):
 
     @property
     def weight(self):
-        """The packed weight in numpy, sharing memory with the layer."""
+        """The packed weight in numpy, sharing memory with a layer on the CPU."""
         outliers = None
         if self.outlier_indptr is not None:
             parts = (self.outlier_values, self.outlier_indices, self.outlier_indptr)
             outliers = sparse.csr_array(
-                tuple(part.numpy() for part in parts), shape=(self.out_features, self.in_features)
+                tuple(part.cpu().numpy() for part in parts),
+                shape=(self.out_features, self.in_features),
             )
-        codebook = self.codebook.detach().float().numpy()
+        codebook = self.codebook.detach().cpu().float().numpy()
         shape = (self.out_features, self.in_features)
-        return LUTWeight(self.codes.numpy(), codebook, shape, self.bits, outliers)
+        return LUTWeight(self.codes.cpu().numpy(), codebook, shape, self.bits, outliers)
 
     def dequantize(self):
         """Return the weight as a dense tensor.
@@ -187,24 +190,29 @@ class LUTLinear(nn.Module):
         Parameters
         ----------
         input : torch.Tensor of shape (..., in_features)
-            Inputs on the CPU; other types than float32 are computed in float32.
+            Inputs on the device of the layer, the CPU or CUDA. Other types than float32 are
+            computed in float32, except that on CUDA tensor cores multiply inputs and codebook of
+            the same 16-bit type.
 
         Returns
         -------
         torch.Tensor of shape (..., out_features)
             The outputs in the type of the input.
         """
-        if input.device.type != "cpu" or self.codes.device.type != "cpu":
+        device = self.codes.device
+        if input.device != device or device.type not in ("cpu", "cuda"):
             raise RuntimeError(
-                f"LUTLinear computes on the CPU, got an input on {input.device} and codes on "
-                f"{self.codes.device}."
+                "LUTLinear computes on the CPU or a CUDA device that holds layer and input, got an "
+                f"input on {input.device} and codes on {device}."
             )
         if input.shape[-1] != self.in_features:
             raise ValueError(
                 f"input must have {self.in_features} features in its last dimension, got shape "
                 f"{tuple(input.shape)}."
             )
-        rows = input.reshape(-1, self.in_features).float()
+        rows = input.reshape(-1, self.in_features)
+        if device.type == "cpu":
+            rows = rows.float()
         output = _LUTMatmul.apply(rows, self.codebook, self)
         if self.bias is not None:
             output = output + self.bias
@@ -253,6 +261,8 @@ class _LUTMatmul(torch.autograd.Function):
     def forward(ctx, rows, codebook, layer):
         ctx.save_for_backward(rows, codebook)
         ctx.layer = layer
+        if resolve_backend(layer.backend, rows) == "cuda":
+            return _cuda_linear().forward(rows, layer)
         matrix = layer._matrix()
         output = torch.empty(len(rows), layer.out_features)
         multiply_into(
@@ -266,6 +276,8 @@ class _LUTMatmul(torch.autograd.Function):
     def backward(ctx, d_output):
         rows, _ = ctx.saved_tensors  # reading it raises if the codebook has changed since
         layer = ctx.layer
+        if d_output.is_cuda:
+            return *_cuda_linear().backward(rows, d_output, layer, ctx.needs_input_grad), None
         matrix, threads = layer._matrix(), layer._threads()
         d_output = d_output.float().contiguous().numpy()
         d_rows = d_codebook = None
@@ -278,6 +290,10 @@ class _LUTMatmul(torch.autograd.Function):
                 d_codebook = torch.from_numpy(matrix.level_gradient(d_output, X, threads))
                 d_codebook = d_codebook.to(layer.codebook.dtype)
         return d_rows, d_codebook, None
+
+
+def _cuda_linear():
+    return importlib.import_module("skml.quantization.kernels._cuda._linear")
 
 
 def _starts_on_line(array):

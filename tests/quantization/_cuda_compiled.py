@@ -90,3 +90,27 @@ def tool(name):
         if path.name == name and path.parent.name == "bin":
             return str(path.locate())
     raise FileNotFoundError(f"the wheel nvidia-cuda-nvcc holds no {name}")
+
+
+def nvrtc(text, *options):
+    """Machine code that NVRTC makes of CUDA C++, or PTX if an option asks for compute_NN."""
+    from cuda.bindings import nvrtc as library
+
+    error, program = library.nvrtcCreateProgram(text.encode(), b"source.cu", 0, [], [])
+    assert int(error) == 0
+    options = [option.encode() for option in options]
+    (error,) = library.nvrtcCompileProgram(program, len(options), options)
+    log = _read(program, library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog)
+    assert int(error) == 0, log.decode()
+    if any(b"compute_" in option for option in options):
+        return _read(program, library.nvrtcGetPTXSize, library.nvrtcGetPTX).rstrip(b"\0").decode()
+    return _read(program, library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN)
+
+
+def _read(program, get_size, get):
+    error, size = get_size(program)
+    assert int(error) == 0
+    buffer = b" " * size
+    (error,) = get(program, buffer)
+    assert int(error) == 0
+    return buffer

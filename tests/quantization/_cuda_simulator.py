@@ -219,6 +219,113 @@ def grouped():
     }
 
 
+def tensor_core():
+    """The kernels around the linked function, which is replaced; 16-bit types in and out."""
+    result = {}
+    for bits, m, n, n_samples, kind in [
+        (4, 40, 300, 3, "float16"), (3, 5, 170, 9, "float16"), (2, 33, 290, 17, "bfloat16"),
+        (1, 3, 530, 1, "float16"), (4, 5, 2100, 2, "bfloat16"),
+    ]:  # fmt: skip
+        weight = device_weight(half_lut_weight(m, n, bits))
+        X = inputs(n_samples, n)
+        bias = np.linspace(-1, 1, m).astype(np.float32)
+        levels = as_halves(weight.levels.copy_to_host(), kind)
+        known = DeviceWeight(
+            weight.shape, bits, weight.words, weight.levels, halves=cuda.to_device(levels),
+            half_type=kind,
+        )  # fmt: skip
+        plan = _plan.plan_tensor_core(weight.shape, n_samples, weight.n_words, 2)
+        size = _tensor_core.arranged_size(bits, plan.columns, weight.n_words)
+        arranged = cuda.to_device(np.full(size, 0x7FFF, dtype=np.uint16))
+        stored = np.float16 if kind == "float16" else np.uint16
+        out = cuda.to_device(np.full((1, n_samples, m), 0x7FFF, dtype=np.uint16).view(stored))
+        _multiply.run_tensor_core(
+            plan, cuda.to_device(as_halves(X, kind)), arranged, known, cuda.to_device(bias), out,
+            kind, 0,
+        )  # fmt: skip
+        codes = unpack_codes(weight.words.copy_to_host().reshape(m, -1), bits, n)
+        dense = np.take_along_axis(from_halves(levels, kind), codes.astype(np.intp), axis=1)
+        expected = from_halves(as_halves(X, kind), kind) @ dense.T + bias
+        got = from_halves(out.copy_to_host()[0].view(np.uint16), kind)
+        # The result is rounded to 11 or 8 bits.
+        unit = 2.0 ** (-11 if kind == "float16" else -8)
+        name = f"{bits} bits, {kind}, {plan.splits} splits, {plan.k_parts} parts"
+        error = np.abs((got - expected) / np.maximum(np.abs(expected), 0.01)).max()
+        result[name] = float(error / unit)
+    half = half_lut_weight(5, 200, 4)
+    X = inputs(2, 200).astype(np.float16)
+    Y = lut_matmul(cuda.to_device(X), half)
+    expected = X.astype(float) @ half.dequantize().astype(float).T
+    result["public, halves"] = float(relative_error(Y.copy_to_host(), expected) / 2.0**-11)
+    result["type"] = Y.dtype.name
+    return result
+
+
+def half_lut_weight(m, n, bits):
+    full = lut_weight(m, n, bits)
+    return LUTWeight.from_codes(full.unpack(), full.codebook.astype(np.float16))
+
+
+def as_halves(array, kind):
+    if kind == "float16":
+        return array.astype(np.float16).view(np.uint16)
+    bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_halves(array, kind):
+    if kind == "float16":
+        return array.view(np.float16).astype(np.float64)
+    return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+def linear():
+    """Forward and backward of LUTLinear on tensors that pass for being on the device."""
+    import torch
+    from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+    from skml.quantization import LUTLinear
+    from skml.quantization.kernels._cuda import _arrays, _linear
+
+    def show(self, dtype=None):
+        view = self.native.numpy() if self.dtype != "bfloat16" else None
+        if view is None:
+            view = self.native.view(torch.int16).numpy()
+        return FakeCUDAArray(view if dtype is None else view.view(dtype))
+
+    _arrays.TorchArray.show = show
+    _arrays.TorchArray.stream = lambda self: 0
+    wrap = _arrays.wrap
+    _products.wrap = lambda x: _arrays.TorchArray(x) if isinstance(x, torch.Tensor) else wrap(x)
+    result = {}
+    for bits, outliers in [(4, 0), (3, 0.1), (8, 0)]:
+        torch.manual_seed(bits)
+        weight = lut_weight(7, 130, bits, outliers=outliers)
+        layer = LUTLinear.from_weight(weight)
+        X = torch.randn(5, 130, requires_grad=True)
+        d_output = torch.randn(5, 7)
+        layer(X).backward(d_output)
+        Y = _linear.forward(X, layer)
+        d_rows, d_codebook = _linear.backward(X.detach(), d_output, layer, (True, True))
+        for name, got, wanted in [
+            ("product", Y, layer(X)), ("inputs", d_rows, X.grad),
+            ("codebook", d_codebook, layer.codebook.grad),
+        ]:  # fmt: skip
+            error = relative_error(got.detach().numpy(), wanted.detach().numpy())
+            result[f"{bits} bits, {outliers}, {name}"] = float(error)
+    layer = LUTLinear.from_weight(lut_weight(7, 130, 4))
+    expected = layer(X).detach()
+    for kind in (torch.float16, torch.bfloat16):
+        packed = LUTLinear.from_weight(lut_weight(7, 130, 4)).to(kind)
+        Y = _linear.forward(X.to(kind), packed)
+        error = relative_error(Y.float().numpy(), expected.numpy())
+        result[f"{kind} comes back"] = Y.dtype == kind and float(error) < 0.02
+    big = torch.randn(70, 130)
+    error = relative_error(_linear.forward(big, layer).numpy(), layer(big).detach().numpy())
+    result["dense"] = float(error)
+    return result
+
+
 def contract():
     """One-hot inputs, empty ones, types in and out, splits that change nothing, arguments."""
     weight, result = lut_weight(6, 150, 4), {}
@@ -264,8 +371,10 @@ if __name__ == "__main__":
         int8_matmul,
         lut_matmul,
         uniform_matmul,
+        unpack_codes,
     )
+    from skml.quantization.kernels._cuda import _multiply, _plan, _products, _tensor_core
     from skml.quantization.kernels._cuda._multiply import multiply, nothing
-    from skml.quantization.kernels._cuda._weights import device_weight
+    from skml.quantization.kernels._cuda._weights import DeviceWeight, device_weight
 
     print(json.dumps(globals()[sys.argv[1]]()))

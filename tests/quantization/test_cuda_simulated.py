@@ -16,6 +16,23 @@ def test_oracle_10_simulator_equals_numpy(case):
     assert not wrong
 
 
+def test_tensor_cores_in_the_simulator():
+    """What is around the linked function; errors are in units of the last place of the type."""
+    result = simulate("tensor_core")
+    assert result.pop("type") == "float16"
+    assert len(result) == 6
+    assert any("2 splits" in name for name in result)
+    assert max(result.values()) < 1.5
+
+
+def test_oracle_11_gradients_of_the_layer_in_the_simulator():
+    result = simulate("linear")
+    assert result.pop("torch.float16 comes back") is True
+    assert result.pop("torch.bfloat16 comes back") is True
+    assert len(result) == 10
+    assert max(result.values()) < BOUND
+
+
 def test_oracle_08_integers_are_exact_in_the_simulator():
     errors = simulate("integer")
     assert errors.pop("rows that are finite") == [True, False, True]

@@ -41,6 +41,8 @@ def show_memory(owner, pointer, shape, dtype, strides=None):
 class NumbaArray:
     """An array that numba itself made or took over."""
 
+    has_product = False  # of matrices, by cuBLAS
+
     def __init__(self, array, stream=0):
         self.native = array
         self.shape = tuple(array.shape)
@@ -66,17 +68,18 @@ class NumbaArray:
             return self
         target = self.empty(self.shape, dtype)
         if 0 not in self.shape:
-            grid = (-(-self.shape[1] // THREADS), self.shape[0])
-            convert()[grid, THREADS, self.stream()](self.native, target.native)
+            plane = self.shape if len(self.shape) == 2 else (1, self.shape[0])
+            grid = (-(-plane[1] // THREADS), plane[0])
+            convert()[grid, THREADS, self.stream()](
+                self.native.reshape(plane), target.native.reshape(plane)
+            )
         return target
-
-    def product(self, dense, out):
-        """False: numba has no matrix product of its own."""
-        return False
 
 
 class TorchArray:
     """A tensor of torch."""
+
+    has_product = True
 
     def __init__(self, tensor):
         self.native = tensor.detach()
@@ -112,11 +115,12 @@ class TorchArray:
     def product(self, dense, out):
         """``out = self @ dense.T`` by cuBLAS."""
         sys.modules["torch"].matmul(self.native, dense.native.T, out=out.native)
-        return True
 
 
 class CupyArray:
     """An array of CuPy."""
+
+    has_product = True
 
     def __init__(self, array):
         self.native = array
@@ -149,7 +153,6 @@ class CupyArray:
         """``out = self @ dense.T`` by cuBLAS."""
         with self.native.device:
             sys.modules["cupy"].matmul(self.native, dense.native.T, out=out.native)
-        return True
 
 
 def wrap(array):

@@ -6,31 +6,64 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from skml.quantization.kernels._cuda._intrinsics import SCRATCH, WARP, warp_sum
+from skml.quantization.kernels._cuda._intrinsics import (
+    SCRATCH,
+    WARP,
+    device_function,
+    float_bits,
+    warp_sum,
+)
 
 THREADS = 128
 
 
+def writer(out_type):
+    """Device function ``(out, split, column, row, total)`` that writes a float.
+
+    Parameters
+    ----------
+    out_type : {"float32", "float16", "bfloat16"}
+        Type of the result; bfloat16 is written as uint16.
+    """
+    if out_type == "bfloat16":
+
+        @device_function
+        def write(out, split, column, row, total):
+            bits = float_bits(total)
+            # To the nearest, ties to even; what is not a number stays none.
+            rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+            out[split, column, row] = rounded if total == total else 0x7FC0
+
+    else:
+
+        @device_function
+        def write(out, split, column, row, total):
+            out[split, column, row] = total
+
+    return write
+
+
 @cache
-def add_splits():
+def add_splits(out_type="float32"):
     """Kernel ``(partial, bias, out)``: out = bias + sum of ``partial`` (splits, B, m), in order.
 
-    The grid is (ceil(m / THREADS), B). The order of the sum is fixed, so that a product is the
-    same every time.
+    ``out`` is (1, B, m), in a type of ``writer``; the grid is (ceil(m / THREADS), B). The order of
+    the sum is fixed, so that a product is the same every time.
     """
+    write = writer(out_type)
 
     @cuda.jit
     def kernel(partial, bias, out):
         row = cuda.blockIdx.x * THREADS + cuda.threadIdx.x
         column = cuda.blockIdx.y
-        if row >= out.shape[1]:
+        if row >= out.shape[2]:
             return
         total = np.float32(0)
         for split in range(partial.shape[0]):
             total += partial[split, column, row]
         if bias.size:
             total += bias[row]
-        out[column, row] = total
+        write(out, 0, column, row, total)
 
     return kernel
 

@@ -194,6 +194,14 @@ def _address_of(typingctx, array):
     return types.uint64(array), codegen
 
 
+@intrinsic
+def _float_bits(typingctx, value):
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], _i32)
+
+    return types.uint32(types.float32), codegen
+
+
 def _shuffled_warp_sum(value, scratch):
     for distance in (16, 8, 4, 2, 1):
         value += cuda.shfl_down_sync(0xFFFFFFFF, value, distance)
@@ -284,6 +292,10 @@ def _simulated_round_even(value):
     return np.rint(np.float32(value))
 
 
+def _simulated_float_bits(value):
+    return int(np.array([value], dtype=np.float32).view(np.uint32)[0])
+
+
 def _simulated_address(array):
     return array
 
@@ -322,7 +334,7 @@ if SIMULATED:
     pack_floats, unpack_floats = _simulated_pack_floats, _simulated_unpack_floats
     pack_halves, unpack_halves = _simulated_pack_halves, _simulated_unpack_halves
     dot_bytes, round_even = _simulated_dot_bytes, _simulated_round_even
-    address_of = _simulated_address
+    address_of, float_bits = _simulated_address, _simulated_float_bits
     _warp_sum, _warp_max = _simulated_warp_sum, _simulated_warp_max
 else:
     load_words, code_of = _load_words, _code_of
@@ -331,7 +343,7 @@ else:
     pack_floats, unpack_floats = _pack_floats, _unpack_floats
     pack_halves, unpack_halves = _pack_halves, _unpack_halves
     dot_bytes, round_even = _dot_bytes, _round_even
-    address_of = _address_of
+    address_of, float_bits = _address_of, _float_bits
     _warp_sum, _warp_max = _shuffled_warp_sum, _shuffled_warp_max
 
 

@@ -9,6 +9,12 @@ from skml.quantization.kernels._cuda._gemv import WARPS, lut_gemv, uniform_gemv,
 from skml.quantization.kernels._cuda._intrinsics import SIMULATED, WARP
 from skml.quantization.kernels._cuda._plan import plan_gemv, plan_small_batch
 from skml.quantization.kernels._cuda._small_batch import small_batch
+from skml.quantization.kernels._cuda._tensor_core import (
+    ARRANGE_THREADS,
+    arrange_inputs,
+    tensor_core,
+)
+from skml.quantization.kernels._cuda._tensor_core import THREADS as TENSOR_THREADS
 from skml.quantization.kernels._cuda._tiles import LUT
 from skml.quantization.kernels._cuda._tiles import THREADS as TILE_THREADS
 
@@ -29,7 +35,7 @@ def nothing():
 
 
 def multiply(x, weight, bias, out, stream, pairs="auto"):
-    """out = x @ weight.T + bias in float32, whatever the number of rows of x.
+    """Compute out = x @ weight.T + bias in float32, whatever the number of rows of x.
 
     Parameters
     ----------
@@ -90,6 +96,37 @@ def run_small_batch(plan, x, weight, bias, out, stream):
     _add_splits(plan, target, bias, out, stream)
 
 
+def run_tensor_core(plan, x, arranged, weight, bias, out, out_type, stream):
+    """Launch the kernels that multiply levels of 16 bits on tensor cores.
+
+    Parameters
+    ----------
+    plan : Plan
+    x : device array of uint16, shape (B, n)
+        Inputs in the type of the weight's ``halves``.
+    arranged : device array of uint16, flat
+        Room for the inputs in another order, ``arranged_size`` of them.
+    weight : DeviceWeight
+    bias : device array of float32, shape (m,); empty for none
+    out : device array, shape (1, B, m)
+        The result in ``out_type``, see ``writer``.
+    """
+    bits, tiles = weight.bits, plan.columns
+    blocks = -(-arranged.size // (4 * ARRANGE_THREADS))
+    arrange_inputs(bits, tiles)[blocks, ARRANGE_THREADS, stream](x, arranged, weight.shape[1])
+    target, target_type, target_bias = out, out_type, bias
+    if plan.splits > 1:
+        target = workspace(stream, (plan.splits, *out.shape[1:]))
+        target_type, target_bias = "float32", nothing()
+    kernel = tensor_core(bits, tiles, weight.half_type, plan.k_parts, target_type)
+    kernel[plan.grid, TENSOR_THREADS, stream](
+        weight.words, weight.halves, arranged, target_bias, target, weight.n_words,
+        plan.split_blocks,
+    )  # fmt: skip
+    if plan.splits > 1:
+        _launch_add_splits(target, bias, out, out_type, stream)
+
+
 def run_dequantize(weight, dense, stream):
     """Write the weight, outliers included, to ``dense`` (m, n)."""
     m, n = weight.shape
@@ -103,8 +140,8 @@ def run_dequantize(weight, dense, stream):
 
 def add_bias(bias, out, stream):
     """Add the bias to a product that lies in ``out``."""
-    grid = (-(-out.shape[1] // _epilogue.THREADS), out.shape[0])
-    _epilogue.add_splits()[grid, _epilogue.THREADS, stream](out.reshape(1, *out.shape), bias, out)
+    whole = out.reshape(1, *out.shape)
+    _launch_add_splits(whole, bias, whole, "float32", stream)
 
 
 def _target(plan, bias, out, stream):
@@ -116,8 +153,13 @@ def _target(plan, bias, out, stream):
 
 def _add_splits(plan, target, bias, out, stream):
     if plan.splits > 1:
-        grid = (-(-out.shape[1] // _epilogue.THREADS), out.shape[0])
-        _epilogue.add_splits()[grid, _epilogue.THREADS, stream](target, bias, out)
+        _launch_add_splits(target, bias, out.reshape(1, *out.shape), "float32", stream)
+
+
+def _launch_add_splits(partial, bias, out, out_type, stream):
+    grid = (-(-out.shape[2] // _epilogue.THREADS), out.shape[1])
+    kernel = _epilogue.add_splits(out_type)
+    kernel[grid, _epilogue.THREADS, stream](partial, bias, out)
 
 
 def _groups(weight):

@@ -8,12 +8,12 @@ from skml.quantization.kernels._cuda._gemv import (
     uniform_rows_per_warp,
     widest,
 )
+from skml.quantization.kernels._cuda._tensor_core import TILES, WARP_ROWS
+from skml.quantization.kernels._cuda._tensor_core import WARPS as TENSOR_WARPS
 from skml.quantization.kernels._cuda._tiles import LUT, TILE_ROWS
 
 # Rows of X up to which packed codes are multiplied at all; more are worth a dense weight.
 KERNEL_ROWS = 64
-# Blocks per processor that hide the latency of memory.
-_BLOCKS_PER_PROCESSOR = 2
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Plan:
     splits: int
     split_blocks: int
     pairs: str | None = None
+    k_parts: int = 1
 
 
 def plan_gemv(bits, kind, shape, n_samples, n_words, n_processors, pairs="auto"):
@@ -66,13 +67,30 @@ def plan_small_batch(shape, n_samples, n_words, n_processors):
     return _plan(columns, TILE_ROWS, shape[0], n_samples, n_words, n_processors)
 
 
+def plan_tensor_core(shape, n_samples, n_words, n_processors):
+    """Launch of a product on tensor cores; parameters as in :func:`plan_gemv`.
+
+    ``columns`` is the number of tiles of eight rows of X. The eight warps of a block share the
+    inputs of 32 rows of the weight. With many rows of X, whose sums fill the registers of a
+    processor with one block, they take 64 rows, so that X is read half as often.
+    """
+    tiles = next(t for t in TILES if 8 * t >= n_samples)
+    k_parts = 4 if tiles >= 4 and shape[0] >= WARP_ROWS * n_processors else 8
+    rows = WARP_ROWS * TENSOR_WARPS // k_parts
+    row_blocks, n_blocks = -(-shape[0] // rows), n_words // 16
+    splits = max(1, min(n_processors // row_blocks, n_blocks // k_parts))
+    split_blocks = -(-n_blocks // splits)
+    splits = -(-n_blocks // split_blocks)
+    return Plan(tiles, (row_blocks, splits), splits, split_blocks, k_parts=k_parts)
+
+
 def _plan(columns, rows, m, n_samples, n_words, n_processors, pairs=None):
     row_blocks, column_blocks = -(-m // rows), -(-n_samples // columns)
     n_blocks = n_words // 16
-    wanted = -(-_BLOCKS_PER_PROCESSOR * n_processors // (row_blocks * column_blocks))
+    # Parts of the inputs are summed in a second launch: that pays if processors have no block.
+    wanted = max(1, n_processors // (row_blocks * column_blocks))
     # A step of a warp takes eight blocks of words: no split takes less, nor part of a step.
-    most = -(-n_blocks // 8)
-    split_blocks = -(-n_blocks // min(wanted, most))
+    split_blocks = -(-n_blocks // min(wanted, -(-n_blocks // 8)))
     split_blocks = min(n_blocks, -(-split_blocks // 8) * 8)
     splits = -(-n_blocks // split_blocks)
     return Plan(columns, (row_blocks, splits, column_blocks), splits, split_blocks, pairs)

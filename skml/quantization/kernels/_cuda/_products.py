@@ -16,11 +16,14 @@ from skml.quantization.kernels._cuda._arrays import send, wrap
 from skml.quantization.kernels._cuda._multiply import (
     add_bias,
     multiply,
+    n_processors,
     nothing,
     run_dequantize,
+    run_tensor_core,
 )
-from skml.quantization.kernels._cuda._plan import KERNEL_ROWS
+from skml.quantization.kernels._cuda._plan import KERNEL_ROWS, plan_tensor_core
 from skml.quantization.kernels._cuda._problems import device_problems, multiply_problems
+from skml.quantization.kernels._cuda._tensor_core import BITS, HALF_TYPES, arranged_size
 from skml.quantization.kernels._cuda._weights import device_weight
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -28,14 +31,70 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 def matmul(X, weight, bias, out):
     """``lut_matmul`` and ``uniform_matmul`` on the device."""
+    if wrap(X) is not None:
+        return device_matmul(X, weight.shape, lambda: device_weight(weight), bias, out)
 
     def compute(x, bias, target, stream):
-        device = device_weight(weight)
-        if x.shape[0] > KERNEL_ROWS and dense_product(x, device, bias, target, stream):
-            return
-        multiply(x.show(), device, bias, target.show(), stream)
+        multiply(x.show(), device_weight(weight), bias, target.show(), stream)
 
-    return _run(X, weight.shape, bias, out, compute)
+    return _run_from_host(X, weight.shape, bias, out, compute)
+
+
+def device_matmul(X, shape, get_weight, bias=None, out=None):
+    """Product of an array on the device by the kernels that suit its type and size.
+
+    Parameters
+    ----------
+    X : array on the device, shape (B, n)
+    shape : tuple of (int, int)
+        Shape of the weight.
+    get_weight : callable
+        Returns the DeviceWeight, on the device of X.
+    bias : array of shape (m,) or None
+    out : array of float32 on the device, shape (B, m), or None
+
+    Returns
+    -------
+    array of the library of X, shape (B, m)
+    """
+
+    def compute(x, bias, target, stream):
+        weight = get_weight()
+        if x.shape[0] > KERNEL_ROWS and dense_product(x, weight, bias, target, stream):
+            return
+        multiply(x.cast("float32").show(), weight, bias, target.show(), stream)
+
+    def compute_halves(x, bias, stream):
+        weight = get_weight()
+        return tensor_product(x, weight, bias, stream) if suits(x, weight) else None
+
+    return _run(X, shape, bias, out, compute, compute_halves)
+
+
+def suits(x, weight):
+    """Whether tensor cores multiply this without rounding anything first."""
+    return (
+        x.shape[0] <= KERNEL_ROWS
+        and x.dtype == weight.half_type
+        and weight.halves is not None
+        and weight.bits in BITS
+        and weight.outliers is None
+    )
+
+
+def tensor_product(x, weight, bias, stream):
+    """Product of up to 64 rows of halves in their own type, on tensor cores."""
+    n_samples, m = x.shape[0], weight.shape[0]
+    target = x.empty((n_samples, m), x.dtype)
+    plan = plan_tensor_core(weight.shape, n_samples, weight.n_words, n_processors())
+    size = arranged_size(weight.bits, plan.columns, weight.n_words)
+    arranged = x.empty((size,), "int16")
+    shown = target.show("uint16" if x.dtype == "bfloat16" else None)
+    run_tensor_core(
+        plan, x.cast(x.dtype).show("uint16"), arranged.show("uint16"), weight, bias,
+        shown.reshape(1, n_samples, m), x.dtype, stream,
+    )  # fmt: skip
+    return target
 
 
 def int8_matmul(X, weight, bias, out, act_bits, act_group):
@@ -43,10 +102,8 @@ def int8_matmul(X, weight, bias, out, act_bits, act_group):
 
     def compute(x, bias, target, stream):
         problems = device_problems([weight])
-        multiply_problems(
-            x.show(), problems, problems.whole(x.shape[0]), bias, target.show(), _scratch(x),
-            stream, (act_bits, act_group),
-        )  # fmt: skip
+        whole = problems.whole(x.shape[0])
+        _run_problems(x, problems, whole, bias, target, stream, (act_bits, act_group))
 
     return _run(X, weight.shape, bias, out, compute)
 
@@ -64,39 +121,54 @@ def grouped_matmul(X, weights, offsets, out):
 
     def compute(x, bias, target, stream):
         where = send(offsets, np.int64) if known is None else known.cast("int64")
-        problems = device_problems(weights)
-        multiply_problems(
-            x.show(), problems, where.show(), bias, target.show(), _scratch(x), stream
-        )
+        _run_problems(x, device_problems(weights), where.show(), bias, target, stream)
 
     return _run(X, weights[0].shape, None, out, compute)
+
+
+def _run_problems(x, problems, offsets, bias, target, stream, rounding=None):
+    def scratch(shape, dtype):
+        return x.empty(shape, dtype).show()
+
+    inputs = x.cast("float32").show()
+    multiply_problems(inputs, problems, offsets, bias, target.show(), scratch, stream, rounding)
 
 
 def dense_product(x, weight, bias, target, stream):
     """Write the weight out and let cuBLAS multiply; False where x's library has no product."""
     dense = x.empty(weight.shape, "float32")
-    run_dequantize(weight, dense.show(), stream)
-    if not x.product(dense, target):
+    if not dense.has_product:
         return False
+    run_dequantize(weight, dense.show(), stream)
+    x.cast("float32").product(dense, target)
     if bias.size:
         add_bias(bias, target.show(), stream)
     return True
 
 
-def _run(X, shape, bias, out, compute):
-    """Check the arguments, call ``compute(x, bias, target, stream)``, return what was asked for."""
+def _run(X, shape, bias, out, compute, compute_halves=None):
+    """Check the arguments, compute, and return what was asked for.
+
+    ``compute(x, bias, target, stream)`` fills a target in float32. ``compute_halves(x, bias,
+    stream)`` is asked first where the result has 16 bits; it returns None if it has no way.
+    """
     m, n = shape
     x = wrap(X)
     if x is None:
         return _run_from_host(X, shape, bias, out, compute)
     _check_device_inputs(x, n)
-    with _on_device(x.device):
+    with on_device(x.device):
         result_type = x.dtype if x.dtype in _FLOATS else "float32"
         given = None if out is None else _check_device_output(out, x, (x.shape[0], m))
         if x.shape[0] == 0 or m == 0:
             return out if out is not None else x.empty((x.shape[0], m), result_type).native
+        bias, stream = _device_bias(bias, m), x.stream()
+        if compute_halves is not None and given is None and x.dtype in HALF_TYPES:
+            target = compute_halves(x, bias, stream)
+            if target is not None:
+                return target.native
         target = x.empty((x.shape[0], m), "float32") if given is None else given
-        compute(x.cast("float32"), _device_bias(bias, m), target, x.stream())
+        compute(x, bias, target, stream)
         return target.cast(result_type).native if given is None else out
 
 
@@ -145,12 +217,8 @@ def _device_bias(bias, m):
     return known.cast("float32").show()
 
 
-def _scratch(x):
-    """Memory of the library of x, which lets it go when the caller does."""
-    return lambda shape, dtype: x.empty(shape, dtype).show()
-
-
 @contextmanager
-def _on_device(index):
+def on_device(index):
+    """Make a device current for a while; None leaves the one that is."""
     with nullcontext() if index is None else cuda.gpus[index]:
         yield
