@@ -199,6 +199,11 @@ def _external_stream(pointer):
     return 0 if SIMULATED or pointer == 0 else cuda.external_stream(pointer)
 
 
+def current_device():
+    """Number of the current device."""
+    return 0 if SIMULATED else cuda.get_current_device().id
+
+
 _workspaces = {}
 
 
@@ -208,8 +213,8 @@ def workspace(stream, shape):
     What is outgrown stays: a captured graph may hold its address. Sizes double, so that takes at
     most as much again.
     """
-    key = id(cuda.current_context()), getattr(stream, "handle", stream)
-    key = key[0] if not SIMULATED else 0, str(key[1])
+    # Streams are kept by _external_stream, so none takes the place of another.
+    key = current_device(), 0 if isinstance(stream, int) else id(stream)
     size = int(np.prod(shape))
     buffers = _workspaces.setdefault(key, [])
     if not buffers or buffers[-1].size < size:

@@ -4,7 +4,7 @@ import numpy as np
 from numba import cuda
 
 from skml.quantization.kernels._cuda import _dense, _epilogue
-from skml.quantization.kernels._cuda._arrays import workspace
+from skml.quantization.kernels._cuda._arrays import current_device, workspace
 from skml.quantization.kernels._cuda._gemv import WARPS, lut_gemv, uniform_gemv, widest
 from skml.quantization.kernels._cuda._intrinsics import SIMULATED, WARP
 from skml.quantization.kernels._cuda._plan import plan_gemv, plan_small_batch
@@ -28,7 +28,7 @@ def n_processors():
 
 def nothing():
     """An empty array, which stands for no bias."""
-    device = cuda.current_context().id if hasattr(cuda.current_context(), "id") else 0
+    device = current_device()
     if device not in _nothing:
         _nothing[device] = cuda.to_device(np.empty(0, dtype=np.float32))
     return _nothing[device]

@@ -8,6 +8,7 @@ from numba import cuda
 
 from skml.quantization._weights import LUTWeight
 from skml.quantization.kernels._cuda import _epilogue
+from skml.quantization.kernels._cuda._arrays import current_device
 from skml.quantization.kernels._cuda._grouped import TILE_COLUMNS, grouped
 from skml.quantization.kernels._cuda._intrinsics import SIMULATED, WARP
 from skml.quantization.kernels._cuda._multiply import n_processors
@@ -117,7 +118,7 @@ def device_problems(weights):
     -------
     DeviceProblems
     """
-    device = cuda.current_context().id if hasattr(cuda.current_context(), "id") else 0
+    device = current_device()
     entries = _known.setdefault(weights[0], [])
     for known_device, members, problems in entries:
         if known_device == device and len(members) == len(weights):

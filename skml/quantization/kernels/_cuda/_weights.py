@@ -7,6 +7,7 @@ import numpy as np
 from numba import cuda
 
 from skml.quantization._weights import LUTWeight
+from skml.quantization.kernels._cuda._arrays import current_device
 from skml.quantization.kernels._cuda._tiles import LUT, UNIFORM
 
 
@@ -75,7 +76,7 @@ def device_weight(weight):
     DeviceWeight
     """
     copies = _known.setdefault(weight, {})
-    device = cuda.current_context().id if hasattr(cuda.current_context(), "id") else 0
+    device = current_device()
     if device not in copies:
         copies[device] = _send(weight)
     return copies[device]
