@@ -48,10 +48,10 @@ def main(arguments=None):
     print(f"{sum(right)} of {len(right)} products right, {time.monotonic() - start:.0f} s")
     for name in checks.left_out:
         print(f"left out: {name}")
-    sizes = (70,) if options.rehearse else (4096, 8192)
+    sizes = (40,) if options.rehearse else (4096, 8192)
     samples = (1, 9) if options.rehearse else (1, 2, 4, 8, 16, 32, 64)
     # What the targets are about comes first, should the time run out.
-    widths = (4, 2) if options.rehearse else (4, 3, 2)
+    widths = (4,) if options.rehearse else (4, 3, 2)
     timings = Timings(device, sizes[::-1], samples, widths, start + options.seconds)
     timings.run()
     gates = timings.gates()

@@ -33,7 +33,7 @@ GROUPED = (
 ROUNDING = (
     array(INT, 2), array(INT, 1), array(FLOAT, 2), array(types.int8, 2), array(FLOAT, 2)
 )  # fmt: skip
-SPLITS = (array(FLOAT, 3), array(FLOAT, 1), array(FLOAT, 2))
+SPLITS = (array(FLOAT, 3), array(FLOAT, 1), array(FLOAT, 3))
 
 
 @dataclass

@@ -1,11 +1,18 @@
 """The CUDA kernels in numba's simulator, compared with numpy: indexing, tails, formats."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.quantization._cuda_simulator import simulate
 
 # Oracle 7 asks for 3e-6; float32 sums of a few hundred products are closer.
 BOUND = 1e-6
+RUN_ALL = Path(__file__).resolve().parents[1] / "gpu" / "run_all.py"
 
 
 @pytest.mark.parametrize("case", ["gemv", "long_rows", "pair_tables", "uniform", "small_batch"])
@@ -45,6 +52,26 @@ def test_oracle_09_grouped_equals_the_loop_in_the_simulator():
     assert result["error"] < BOUND
     assert result["outliers"] < BOUND
     assert result["same again"]
+
+
+def test_the_script_for_devices_runs_through(tmp_path):
+    """Checks, table and record of tests/gpu/run_all.py, with tiny shapes."""
+    record = tmp_path / "record.json"
+    finished = subprocess.run(
+        [sys.executable, RUN_ALL, "--rehearse", "--seed", "3", "--output", record],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    content = json.loads(record.read_text())
+    assert content["checks"]["count"] >= 15
+    assert content["checks"]["failed"] == []
+    assert "simulator" in content["device"]["name"]
+    assert {(row["B"], row["kernel"]) for row in content["rows"]} == {
+        (1, "float32"), (1, "float32, pairs"), (1, "tensor cores"),
+        (9, "float32"), (9, "tensor cores"),
+    }  # fmt: skip
+    assert set(content) >= {"page", "rows", "gates", "versions", "machine", "copy_bytes_per_s"}
 
 
 def test_arguments_on_the_device():
