@@ -1,7 +1,7 @@
 """
-=====================================================
+======================================================
 Packed weights: fewer bytes to read, and what it saves
-=====================================================
+======================================================
 
 A product of a few vectors with a large matrix takes as long as the matrix takes to come from
 memory. :class:`~skml.quantization.LUTWeight` keeps codes of 2 to 4 bits and a small table per row,
