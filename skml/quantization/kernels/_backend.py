@@ -97,7 +97,8 @@ def _check_cuda():
     except Exception as error:  # numba's own, which differ from release to release
         reason = " ".join(str(error).split())
         raise RuntimeError(f"backend='cuda' needs CUDA with a device: {reason}") from error
-    return str(getattr(device, "name", "simulator"))
+    name = getattr(device, "name", "simulator")
+    return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def resolve_threads(n_threads):

@@ -94,11 +94,13 @@ class TorchArray:
 
     def show(self, dtype=None):
         """The numba array over the tensor; bfloat16 must be seen as something else."""
-        size = self.native.element_size()
+        size, strides = self.native.element_size(), None
+        # The strides of one row, or of none, are anything: numba would see no C order in them.
+        if not self.native.is_contiguous():
+            strides = [size * step for step in self.native.stride()]
         return show_memory(
-            self.native, self.native.data_ptr(), self.shape, dtype or self.dtype,
-            [size * step for step in self.native.stride()],
-        )  # fmt: skip
+            self.native, self.native.data_ptr(), self.shape, dtype or self.dtype, strides
+        )
 
     def empty(self, shape, dtype):
         """A further tensor from torch's own allocator."""
@@ -135,8 +137,9 @@ class CupyArray:
 
     def show(self, dtype=None):
         """The numba array over the array."""
+        strides = None if self.native.flags.c_contiguous else self.native.strides
         return show_memory(
-            self.native, self.native.data.ptr, self.shape, dtype or self.dtype, self.native.strides
+            self.native, self.native.data.ptr, self.shape, dtype or self.dtype, strides
         )
 
     def empty(self, shape, dtype):
