@@ -111,7 +111,8 @@ def test_plans_cover_everything_once(plan, bits, shape):
 def test_small_weights_are_split_along_their_inputs_to_fill_the_device(plan):
     narrow = plan.plan_gemv(4, plan.LUT, (256, 65536), 1, 8192, 132)
     assert narrow.splits > 8
-    assert narrow.grid[0] * narrow.splits >= 132
+    # No second round of blocks for a few processors, and few processors without a block.
+    assert 0.75 * 132 <= narrow.grid[0] * narrow.splits <= 132
     wide = plan.plan_gemv(4, plan.LUT, (65536, 4096), 1, 512, 132)
     assert wide.splits == 1
 
