@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
 #define SKML_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -25,6 +26,13 @@
 /* Rows of one strip are kept this far apart: a power of two would put them all into the same few
  * sets of the cache. */
 #define SKML_STRIDE (SKML_STRIP + 16)
+
+/* Vectors that lie across two lines of the cache take twice as long to read: the rows of strips
+ * start on lines. Room for them must be longer by SKML_SLACK numbers. */
+#define SKML_LINE 64
+#define SKML_SLACK SKML_LINE
+#define SKML_ALIGNED(pointer) \
+    ((void *)(((uintptr_t)(pointer) + SKML_LINE - 1) / SKML_LINE * SKML_LINE))
 
 #define SKML_JOIN_(a, b) a##_##b
 #define SKML_JOIN(a, b) SKML_JOIN_(a, b)

@@ -304,12 +304,14 @@ SKML_INLINE void FN(function_rows)(
 
 /* Outputs of the points from `start` to `stop`:
  *     target[j] = constant[j] + sum_i sum_r weight[j, i, r] f_r(x_i),
- * with i = j alone and weight[j, r] unless is_full. `rows` has room for n_functions rows. */
+ * with i = j alone and weight[j, r] unless is_full. `rows` has room for n_functions rows of a
+ * strip. */
 SKML_CLONES static void FN(sum_functions)(
     const skml_sum *sum, ptrdiff_t start, ptrdiff_t stop, const REAL *first, const REAL *second,
     const REAL *weight, const REAL *constant, REAL *target, REAL *rows)
 {
     const ptrdiff_t n = sum->n_points, d = sum->n_dims, n_functions = sum->n_functions;
+    rows = SKML_ALIGNED(rows);
     for (; start < stop; start += SKML_STRIP) {
         const ptrdiff_t width = stop - start < SKML_STRIP ? stop - start : SKML_STRIP;
         for (ptrdiff_t j = 0; j < d; ++j)
@@ -328,17 +330,22 @@ SKML_CLONES static void FN(sum_functions)(
 
 /* Gradients from those of the outputs of the points from `start` to `stop`. What they add to the
  * gradients with respect to omega, phase, constant and the weights is added to `totals`, in this
- * order; to_tau may be NULL. `rows` has room for 2 n_functions rows. */
+ * order; to_tau may be NULL. `rows` has room for 2 n_functions + n_dims rows of a strip. */
 SKML_CLONES static void FN(sum_gradients)(
     const skml_sum *sum, ptrdiff_t start, ptrdiff_t stop, const REAL *first, const REAL *second,
     const REAL *tau, const REAL *omega, const REAL *weight, const REAL *gradient, REAL *to_tau,
     REAL *totals, REAL *rows)
 {
     const ptrdiff_t n = sum->n_points, d = sum->n_dims, n_functions = sum->n_functions;
-    REAL *to_rows = rows + n_functions * SKML_STRIDE, *to_weight = totals + 3 * d;
-    REAL slope[SKML_STRIP];
+    REAL *to_weight = totals + 3 * d, *to_rows, *to_sums, slope[SKML_STRIP];
+    rows = SKML_ALIGNED(rows);
+    to_rows = rows + n_functions * SKML_STRIDE;
+    to_sums = to_rows + n_functions * SKML_STRIDE;
     for (; start < stop; start += SKML_STRIP) {
         const ptrdiff_t width = stop - start < SKML_STRIP ? stop - start : SKML_STRIP;
+        for (ptrdiff_t j = 0; j < d; ++j)
+            for (ptrdiff_t c = 0; c < width; ++c)
+                to_sums[j * SKML_STRIDE + c] = gradient[j * n + start + c];
         for (ptrdiff_t i = 0; i < d; ++i) {
             const ptrdiff_t here = i * n + start;
             const ptrdiff_t from = sum->is_full ? 0 : i, to = sum->is_full ? d : i + 1;
@@ -346,19 +353,19 @@ SKML_CLONES static void FN(sum_gradients)(
             FN(function_rows)(sum, first + here, second + here, width, rows);
             for (ptrdiff_t j = from; j < to; ++j)
                 FN(add_products)(
-                    gradient + j * n + start, rows, SKML_STRIDE, n_functions, width,
+                    to_sums + j * SKML_STRIDE, rows, SKML_STRIDE, n_functions, width,
                     to_weight + (sum->is_full ? j * d + i : i) * n_functions);
             for (ptrdiff_t r = 0; r < n_functions; ++r)
                 FN(weighted_sum)(
-                    0, weight + i * n_functions + r, step, gradient + from * n + start, n,
-                    to - from, width, to_rows + r * SKML_STRIDE);
+                    0, weight + i * n_functions + r, step, to_sums + from * SKML_STRIDE,
+                    SKML_STRIDE, to - from, width, to_rows + r * SKML_STRIDE);
             if (sum->kind == SKML_HARMONICS)
                 FN(harmonic_slope)(sum, rows, to_rows, width, slope);
             else
                 FN(spline_slope)(sum, first + here, second + here, to_rows, width, slope);
             FN(add_products)(slope, tau + start, n, 1, width, totals + i);
             FN(add_up)(slope, width, totals + d + i);
-            FN(add_up)(gradient + here, width, totals + 2 * d + i);
+            FN(add_up)(to_sums + i * SKML_STRIDE, width, totals + 2 * d + i);
             if (to_tau != NULL)
                 FN(weighted_sum)(i > 0, omega + i, 1, slope, 0, 1, width, to_tau + start);
         }

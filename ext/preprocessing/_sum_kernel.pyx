@@ -13,6 +13,7 @@ cdef extern from "_sum_kernel.h" nogil:
     enum:
         SKML_STRIP
         SKML_STRIDE
+        SKML_SLACK
         SKML_MAX_DEGREE
         SKML_HARMONICS
         SKML_SPLINES
@@ -149,7 +150,8 @@ cdef class FunctionSum:
         if n == 0:
             return
         cdef real[::1] weight = _joined(self, first_weight, second_weight)
-        cdef real[:, ::1] rows = _zeros(start, n_threads, sum.n_functions * SKML_STRIDE)
+        cdef real[:, ::1] rows = _zeros(
+            start, n_threads, sum.n_functions * SKML_STRIDE + SKML_SLACK)
         cdef const real *shift = NULL
         if constant is not None:
             shift = &constant[0]
@@ -218,7 +220,8 @@ cdef class FunctionSum:
         _check_length("to_second", to_second.shape[0], second_weight.shape[0])
         n_totals = 3 * d + first_weight.shape[0] + second_weight.shape[0]
         cdef real[:, ::1] totals = _zeros(start, n_threads, n_totals)
-        cdef real[:, ::1] rows = _zeros(start, n_threads, 2 * sum.n_functions * SKML_STRIDE)
+        cdef real[:, ::1] rows = _zeros(
+            start, n_threads, (2 * sum.n_functions + d) * SKML_STRIDE + SKML_SLACK)
         cdef real[::1] weight = _joined(self, first_weight, second_weight)
         cdef real *times = NULL if to_tau is None or n == 0 else &to_tau[0]
         for thread in prange(

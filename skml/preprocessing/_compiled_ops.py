@@ -81,7 +81,14 @@ def as_arrays(*tensors):
     list of ndarray or None
         The arrays.
     """
-    return [None if tensor is None else tensor.detach().contiguous().numpy() for tensor in tensors]
+    return [None if tensor is None else _as_array(tensor) for tensor in tensors]
+
+
+def _as_array(tensor):
+    # Small layers spend much of their time in calls like these: none is made without need.
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return (tensor if tensor.is_contiguous() else tensor.contiguous()).numpy()
 
 
 def thread_count(values, work):

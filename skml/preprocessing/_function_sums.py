@@ -57,25 +57,34 @@ class CompiledSum(torch.autograd.Function):
         ctx.basis = basis
         ctx.start = start = basis.start(phase.unsqueeze(-1), omega.unsqueeze(-1), tau)
         sums = start.new_empty(start.shape[1:])
-        flat = [weight.reshape(-1) for weight in weights]
-        arrays = as_arrays(start, *flat, constant, sums)
-        basis.kernel.values(*arrays, thread_count(sums, basis.n_functions))
+        # The kernel takes weights flat: it knows their shape by their number.
+        start, constant, sums_array, *weights = as_arrays(start, constant, sums, *weights)
+        weights = [weight.reshape(-1) for weight in weights]
+        n_threads = thread_count(sums, basis.n_functions)
+        basis.kernel.values(start, *weights, constant, sums_array, n_threads)
         return sums
 
     @staticmethod
     def backward(ctx, gradient):
         if torch.is_grad_enabled():
             return gradients_in_torch(_sum_in_torch, ctx, gradient, ctx.basis)
-        tau, *others = ctx.saved_tensors
-        # The kernel takes weights flat: it knows their shape by their number.
-        others = [None if tensor is None else tensor.reshape(-1) for tensor in others]
-        omega, _, _, *weights = others
-        to_tau = torch.empty_like(tau) if ctx.needs_input_grad[1] else None
-        to_others = [None if tensor is None else torch.empty_like(tensor) for tensor in others]
-        arrays = as_arrays(ctx.start, tau, omega, *weights, gradient, to_tau, *to_others)
-        ctx.basis.kernel.gradients(*arrays, thread_count(gradient, ctx.basis.n_functions))
-        to_others[-2:] = [
-            part.view(weight.shape)
-            for part, weight in zip(to_others[-2:], ctx.saved_tensors[-2:], strict=True)
-        ]
-        return None, to_tau, *to_others
+        tensors = ctx.saved_tensors
+        results = [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors]
+        if not ctx.needs_input_grad[1]:
+            results[0] = None
+        tau, omega, _, _, *weights = as_arrays(*tensors)
+        to_tau, to_omega, to_phase, to_constant, *to_weights = as_arrays(*results)
+        ctx.basis.kernel.gradients(
+            *as_arrays(ctx.start),
+            tau,
+            omega,
+            *[weight.reshape(-1) for weight in weights],
+            *as_arrays(gradient),
+            to_tau,
+            to_omega,
+            to_phase,
+            to_constant,
+            *[to_weight.reshape(-1) for to_weight in to_weights],
+            thread_count(gradient, ctx.basis.n_functions),
+        )
+        return None, *results
