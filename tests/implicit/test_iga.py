@@ -607,7 +607,7 @@ def test_too_few_groups_warn():
         {"random_state": 1},
         {"module": lambda d, C: CoordinateMLP(d, C, hidden_width=8)},
     ],
-    ids=str,
+    ids=lambda changed: "-".join(changed),
 )
 def test_every_option_changes_the_model(changed):
     image = texture(12)
