@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 import torch
 
 # Below this size all eigenpairs cost about as much as the leading ones.
@@ -64,6 +65,8 @@ def balancing_matrix(K, end, start=0, reference="end"):
     ------
     ValueError
         If K is not a finite symmetric matrix, or an argument is out of range.
+    TypeError
+        If K is sparse or does not hold real numbers.
 
     See Also
     --------
@@ -96,7 +99,7 @@ def balancing_matrix(K, end, start=0, reference="end"):
            [0., 0., 0., 1.]])
     """
     is_tensor = isinstance(K, torch.Tensor)
-    kernel = K if is_tensor else torch.from_numpy(_as_float_array(K))
+    kernel = as_real_tensor(K, "K")
     _check_kernel(kernel)
     _check_block(end, start, reference)
     balance = balance_kernel(kernel, end, start, reference)
@@ -128,6 +131,8 @@ def adjust_gradients(gradients, S):
     ------
     ValueError
         If the shapes do not fit.
+    TypeError
+        If an array is sparse or does not hold real numbers.
 
     See Also
     --------
@@ -155,8 +160,8 @@ def adjust_gradients(gradients, S):
            [1.  , 1.  ]])
     """
     is_tensor = isinstance(gradients, torch.Tensor)
-    values = gradients.detach() if is_tensor else torch.from_numpy(_as_float_array(gradients))
-    S = torch.as_tensor(np.asarray(S) if not isinstance(S, torch.Tensor) else S)
+    values = as_real_tensor(gradients, "gradients").detach()
+    S = as_real_tensor(S, "S")
     if values.ndim == 0 or S.shape != (len(values), len(values)):
         raise ValueError(
             "S must have a row and a column for each group of gradients, got S of shape "
@@ -212,9 +217,38 @@ def _leading_pairs(kernel, n_leading):
     return values.flip(0), vectors.flip(1)
 
 
-def _as_float_array(values):
-    values = np.array(values)
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+def as_real_tensor(values, name):
+    """A dense tensor of floating point numbers; float64 for other arrays and tensors.
+
+    Parameters
+    ----------
+    values : array-like or torch.Tensor
+        What a user passed.
+    name : str
+        The argument's name, for messages.
+
+    Returns
+    -------
+    torch.Tensor
+        The values, a copy of them unless they are a tensor.
+    """
+    if scipy.sparse.issparse(values) or (
+        isinstance(values, torch.Tensor) and values.layout != torch.strided
+    ):
+        raise TypeError(f"{name} must be dense, got a sparse {type(values).__name__}")
+    is_tensor = isinstance(values, torch.Tensor)
+    if not is_tensor:
+        values = np.array(values)
+    if values.dtype.is_complex if is_tensor else values.dtype.kind not in "biufO":
+        raise TypeError(f"{name} must hold real numbers, got {values.dtype}")
+    if is_tensor:
+        return values if values.is_floating_point() else values.double()
+    if values.dtype not in (np.float32, np.float64):
+        try:
+            values = values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must hold real numbers: {error}") from error
+    return torch.from_numpy(values)
 
 
 def _check_kernel(kernel):
@@ -229,7 +263,7 @@ def _check_kernel(kernel):
 
 def _check_block(end, start, reference):
     for name, value in (("end", end), ("start", start)):
-        if not isinstance(value, Integral) or value < 0:
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
             raise ValueError(f"{name} must be an integer of at least 0, got {value!r}")
     if reference not in ("end", "start"):
         raise ValueError(f"reference must be 'end' or 'start', got {reference!r}")

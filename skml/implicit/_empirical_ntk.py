@@ -4,10 +4,10 @@ import math
 from contextlib import contextmanager
 from numbers import Integral
 
-import numpy as np
 import torch
 from torch import nn
 
+from ._balancing import as_real_tensor
 from ._networks import CoordinateMLP
 
 # Numbers in the gradients that the Jacobian route holds at a time (256 MiB in float32).
@@ -35,7 +35,9 @@ def empirical_ntk(module, X, *, chunk_size=None):
     Raises
     ------
     ValueError
-        If X is not 2-D, or no parameter of the module is trainable.
+        If X is not 2-D or not finite, or no parameter of the module is trainable.
+    TypeError
+        If `module` is no module, or X is sparse or does not hold real numbers.
 
     See Also
     --------
@@ -75,17 +77,23 @@ def empirical_ntk(module, X, *, chunk_size=None):
            [1., 2., 3.],
            [1., 3., 5.]], dtype=float32)
     """
-    if chunk_size is not None and (not isinstance(chunk_size, Integral) or chunk_size < 1):
+    if chunk_size is not None and (
+        not isinstance(chunk_size, Integral) or isinstance(chunk_size, bool) or chunk_size < 1
+    ):
         raise ValueError(f"chunk_size must be None or an integer of at least 1, got {chunk_size!r}")
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")
     is_tensor = isinstance(X, torch.Tensor)
     trainable = [p for p in module.parameters() if p.requires_grad]
     if not trainable:
         raise ValueError(f"{type(module).__name__} has no trainable parameters, so no kernel")
-    inputs = (X if is_tensor else torch.from_numpy(np.array(X))).detach().to(trainable[0])
+    inputs = as_real_tensor(X, "X").detach().to(trainable[0])
     if inputs.ndim != 2 or len(inputs) == 0:
         raise ValueError(
             f"X must have the shape (n, n_features) with n > 0, got {tuple(inputs.shape)}"
         )
+    if not torch.isfinite(inputs).all():
+        raise ValueError("X must be finite in the type of the weights; it holds NaN or infinity")
     kernel = kernel_function(module, inputs, chunk_size=chunk_size)(inputs)
     return kernel if is_tensor else kernel.cpu().numpy()
 

@@ -69,11 +69,24 @@ def _with_leftovers(groups, n_points):
 
 
 def _given_groups(point_groups, X):
+    if np.ndim(point_groups) == 0:
+        raise ValueError(f"point_groups must have a label for each point, got {point_groups!r}")
+    if np.ndim(point_groups) != 1 and np.shape(point_groups)[1:] != (1,):
+        raise ValueError(
+            f"point_groups should be a 1d array, got an array of shape {np.shape(point_groups)}"
+        )
     labels = column_or_1d(point_groups, input_name="point_groups")
     check_consistent_length(X, labels)
-    if labels.dtype.kind == "f" and not np.all(labels == np.floor(labels)):
-        raise ValueError("point_groups must hold whole numbers or strings, got fractions or NaN")
-    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if labels.dtype.kind == "f" and not (np.isfinite(labels) & (labels == np.floor(labels))).all():
+        raise ValueError(
+            "point_groups must hold whole numbers or strings, got fractions, infinity or NaN"
+        )
+    try:
+        _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise TypeError(
+            "point_groups must hold whole numbers or strings, and not both; got a mixture or None"
+        ) from error
     size = sizes.min()
     order = np.argsort(codes, kind="stable")
     starts = np.cumsum(sizes) - sizes

@@ -16,10 +16,13 @@ from skml.utils._torch import TorchStateMixin
 from ._empirical_ntk import empirical_ntk
 from ._evaluation import derivative, evaluate
 from ._grouping import GROUPINGS, group_points
-from ._network_training import FR_PARAMS, build_network, decibels, train_network
+from ._network_training import build_network, check_fr_params, decibels, train_network
 from ._networks import ARCHITECTURES
 
 _POSITIVE = Interval(Integral, 1, None, closed="left")
+# Beyond these, products of a few factors, gradients or octaves leave the range of float32.
+_FREQUENCY_FACTOR = Interval(Real, 1e-9, 1e9, closed="both")
+_MAX_FREQUENCIES = 126
 
 
 class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
@@ -40,10 +43,11 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
     n_hidden_layers : int, default=2
         Number of hidden layers between the first and the output layer.
     n_frequencies : "auto" or int, default="auto"
-        Octaves L of the positional encoding. "auto": floor(log2(side / 2)), at least 1, with
-        side = n_samples ** (1 / n_features), the length of a grid's side.
+        Octaves L of the positional encoding, at most 126. "auto": floor(log2(side / 2)), at
+        least 1, with side = n_samples ** (1 / n_features), the length of a grid's side.
     first_omega_0, hidden_omega_0 : float, default=30.0
-        Frequency factors of the first and of the hidden layers of sine networks.
+        Frequency factors of the first and of the hidden layers of sine networks, from 1e-9 to
+        1e9.
     first_bias_range : float, default=None
         The biases of the first layer start uniformly in plus or minus this; None: as in
         `torch.nn.Linear`.
@@ -195,10 +199,13 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         "architecture": [StrOptions(set(ARCHITECTURES))],
         "hidden_width": [_POSITIVE],
         "n_hidden_layers": [Interval(Integral, 0, None, closed="left")],
-        "n_frequencies": [StrOptions({"auto"}), _POSITIVE],
-        "first_omega_0": [Interval(Real, 0, None, closed="neither")],
-        "hidden_omega_0": [Interval(Real, 0, None, closed="neither")],
-        "first_bias_range": [Interval(Real, 0, None, closed="left"), None],
+        "n_frequencies": [
+            StrOptions({"auto"}),
+            Interval(Integral, 1, _MAX_FREQUENCIES, closed="both"),
+        ],
+        "first_omega_0": [_FREQUENCY_FACTOR],
+        "hidden_omega_0": [_FREQUENCY_FACTOR],
+        "first_bias_range": [Interval(Real, 0, 1e9, closed="both"), None],
         "training": [StrOptions({"iga", "standard", "fr", "bn"})],
         "n_balanced": [Interval(Integral, 0, None, closed="left")],
         "balance_start": [Interval(Integral, 0, None, closed="left")],
@@ -316,7 +323,8 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If there are too few groups to balance `n_balanced` eigenvalues.
+            If there are too few groups to balance `n_balanced` eigenvalues, or none is balanced
+            because `balance_start` is not below it.
         """
         X, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=[np.float64, np.float32]
@@ -328,7 +336,7 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         self.groups_, self.leftovers_ = group_points(
             coordinates, self.grouping, self.group_size, point_groups
         )
-        self._warn_few_groups()
+        self._warn_few_balanced()
         self._train(coordinates, targets)
         return self
 
@@ -401,6 +409,7 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
             if not hasattr(self, "image_shape_"):
                 raise ValueError("predict_image needs shape=(height, width) after fit(X, y)")
             shape = self.image_shape_
+        shape = _image_shape(shape)
         first, last = self.coord_min_, self.coord_min_ + self._spans()
         X = _grid(*(np.linspace(*ends) for ends in zip(first, last, shape, strict=True)))
         return self._evaluate(X).reshape(*shape, *self._output_shape)
@@ -473,7 +482,10 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
     def _fit_coordinates(self, X):
         """Learn the map of each coordinate to [-1, 1], and apply it."""
         self.coord_min_ = X.min(axis=0)
-        span = X.max(axis=0) - self.coord_min_
+        with np.errstate(over="ignore"):
+            span = X.max(axis=0) - self.coord_min_
+        if not np.isfinite(span).all():
+            raise ValueError(f"X must have a range that float64 holds in each column, got {span}")
         is_constant = span < np.finfo(np.float64).tiny
         self.coord_scale_ = np.where(is_constant, 0.0, 2 / np.where(is_constant, 1.0, span))
         return self._map_coordinates(X)
@@ -493,7 +505,12 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         self.target_min_, self.target_scale_ = 0.0, 1.0
         if self.scale_target:
             self.target_min_ = float(y.min())
-            self.target_scale_ = float(y.max() - y.min()) or 1.0
+            self.target_scale_ = float(y.max()) - self.target_min_ or 1.0
+            if not np.isfinite(self.target_scale_):
+                raise ValueError(
+                    "y must have a range that float64 holds, got values from "
+                    f"{self.target_min_} to {y.max()}"
+                )
         return ((y - self.target_min_) / self.target_scale_).reshape(len(y), -1)
 
     def _check_settings(self, n_samples):
@@ -502,15 +519,11 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
                 f"training={self.training!r} changes the layers of a built-in architecture; with "
                 "module= choose training='iga' or 'standard'"
             )
-        unknown = (self.fr_params or {}).keys() - FR_PARAMS.keys()
-        if unknown:
-            raise ValueError(
-                f"fr_params may hold {sorted(FR_PARAMS)}, got {sorted(map(str, unknown))}"
-            )
+        check_fr_params(self.fr_params or {})
         if self.training == "bn" and n_samples < 2:
             raise ValueError(f"training='bn' needs at least 2 samples, got n_samples = {n_samples}")
 
-    def _warn_few_groups(self):
+    def _warn_few_balanced(self):
         n_groups = len(self.groups_)
         if self.training == "iga" and self.n_balanced >= n_groups:
             warnings.warn(
@@ -519,6 +532,13 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
                 "groups give more of them.",
                 UserWarning,
                 stacklevel=5,  # past two decorators of fit, to its caller
+            )
+        if self.training == "iga" and 0 < self.n_balanced <= self.balance_start:
+            warnings.warn(
+                f"balance_start={self.balance_start} is not below n_balanced={self.n_balanced}, "
+                "so no eigenvalue is balanced and training is that of training='standard'.",
+                UserWarning,
+                stacklevel=5,
             )
 
     def _train(self, coordinates, targets):
@@ -541,6 +561,17 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         outputs = evaluate(self.module_, self._map_coordinates(X))
         values = self.target_min_ + self.target_scale_ * outputs
         return values.reshape(len(X), *self._output_shape)
+
+
+def _image_shape(shape):
+    """Height and width as whole numbers."""
+    if (
+        np.ndim(shape) != 1
+        or len(shape) != 2
+        or any(not isinstance(n, Integral) or isinstance(n, bool) or n < 1 for n in shape)
+    ):
+        raise ValueError(f"shape must be two integers of at least 1, got {shape!r}")
+    return tuple(int(n) for n in shape)
 
 
 def _grid(*axes):

@@ -2,7 +2,10 @@
 
 import copy
 import math
+import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 import torch
@@ -16,6 +19,9 @@ from ._empirical_ntk import evaluating, kernel_function
 from ._gradient_steps import GradientStep, GroupedPoints, ResidualBalancer
 from ._networks import CoordinateMLP
 from ._reparameterized import BatchNormMLP, FourierReparameterizedMLP
+
+# Initial weights come from torch's global generator, which all threads share.
+_GLOBAL_GENERATOR = threading.RLock()
 
 FR_PARAMS = {"n_low": 128, "n_high": 128, "n_phases": 32, "alpha": 0.01}
 
@@ -62,9 +68,19 @@ def train_network(estimator, coordinates, targets):
     """
     rng = check_random_state(estimator.random_state)
     device = resolve_device(estimator.device)
-    with local_seed(rng, device):
+    with ExitStack() as stack:
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(_GLOBAL_GENERATOR)
+        stack.enter_context(local_seed(rng, device))
         step, settings = training_step(estimator, coordinates, targets, device, make_generator(rng))
-        record = _run(estimator, step)
+        if estimator.module is None:
+            # Only a module of the user's may draw while it is trained: other threads may go on.
+            stack.pop_all().close()
+            with torch.enable_grad():
+                record = _run(estimator, step)
+        else:
+            record = _run(estimator, step)
+    with _GLOBAL_GENERATOR, local_seed(0, device):  # the initial weights are replaced
         module = _merged(step.module, step.points)
     module.eval()
     module.zero_grad(set_to_none=True)
@@ -101,7 +117,7 @@ def training_step(estimator, coordinates, targets, device, generator):
         balancer=_balancer(estimator, module, points),
         optimizer=optimizer,
         schedule=_schedule(estimator, optimizer),
-        batch_groups=estimator.batch_groups,
+        batch_groups=None if estimator.batch_groups is None else int(estimator.batch_groups),
         generator=generator,
     )
     return step, settings
@@ -127,6 +143,31 @@ def decibels(mean_squared_error):
     """Peak signal-to-noise ratio for values whose range is one."""
     with np.errstate(divide="ignore"):
         return -10 * np.log10(mean_squared_error)
+
+
+def check_fr_params(fr_params):
+    """Refuse what a Fourier basis cannot be made from.
+
+    Parameters
+    ----------
+    fr_params : dict
+        As in `INRRegressor`.
+    """
+    unknown = fr_params.keys() - FR_PARAMS.keys()
+    if unknown:
+        raise ValueError(f"fr_params may hold {sorted(FR_PARAMS)}, got {sorted(map(str, unknown))}")
+    for name, value in (FR_PARAMS | fr_params).items():
+        if name == "alpha":
+            valid = isinstance(value, Real) and 1e-9 <= value <= 1e9
+            expected = "a number from 1e-9 to 1e9"
+        else:
+            least = int(name == "n_phases")
+            valid = isinstance(value, Integral) and value >= least
+            expected = f"an integer of at least {least}"
+        if not valid or isinstance(value, bool):
+            raise ValueError(f"fr_params[{name!r}] must be {expected}, got {value!r}")
+    if not any({**FR_PARAMS, **fr_params}[name] for name in ("n_low", "n_high")):
+        raise ValueError("fr_params must have n_low + n_high > 0, got n_low=0 and n_high=0")
 
 
 def _network_settings(estimator, n_points, n_features, n_outputs):
@@ -164,7 +205,13 @@ def _grouped_points(estimator, module, coordinates, targets, device):
     targets = torch.from_numpy(targets[order]).to(like)
     inputs = module.encode(coordinates) if isinstance(module, CoordinateMLP) else coordinates
     with torch.no_grad(), evaluating(module):
-        shape = tuple(module(coordinates[:2]).shape)
+        try:
+            shape = tuple(module(coordinates[:2]).shape)
+        except (AttributeError, RuntimeError) as error:
+            raise ValueError(
+                f"module cannot take coordinates of shape {tuple(coordinates[:2].shape)} to a "
+                f"tensor: {error}"
+            ) from error
     if shape != tuple(targets[:2].shape):
         raise ValueError(
             f"module must map coordinates of shape {tuple(coordinates[:2].shape)} to values of "
@@ -181,8 +228,8 @@ def _balancer(estimator, module, points):
         reference = "end" if estimator.optimizer == "adam" else "start"
     return ResidualBalancer(
         kernel_function(module, points.coordinates[:2]),
-        n_balanced=estimator.n_balanced,
-        start=estimator.balance_start,
+        n_balanced=int(estimator.n_balanced),
+        start=int(estimator.balance_start),
         reference=reference,
         sampling=estimator.sampling,
         update_interval=estimator.update_interval,

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from numbers import Integral, Real
 
 import torch
 from torch import nn
@@ -92,6 +93,15 @@ class CoordinateMLP(nn.Module):
         super().__init__()
         if architecture not in ARCHITECTURES:
             raise ValueError(f"architecture must be one of {ARCHITECTURES}; got {architecture!r}")
+        _check_integer("n_features", n_features, 1)
+        _check_integer("n_outputs", n_outputs, 1)
+        _check_integer("hidden_width", hidden_width, 1)
+        _check_integer("n_hidden_layers", n_hidden_layers, 0)
+        _check_integer("n_frequencies", n_frequencies, 0)
+        _check_real("first_omega_0", first_omega_0, above=0)
+        _check_real("hidden_omega_0", hidden_omega_0, above=0)
+        if first_bias_range is not None:
+            _check_real("first_bias_range", first_bias_range, at_least=0)
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.architecture = architecture
@@ -211,3 +221,14 @@ class CoordinateMLP(nn.Module):
             "hidden_omega_0": self.hidden_omega_0,
             "first_bias_range": self.first_bias_range,
         }
+
+
+def _check_integer(name, value, least):
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+
+
+def _check_real(name, value, *, above=-math.inf, at_least=-math.inf):
+    if not isinstance(value, Real) or not (above < value < math.inf and value >= at_least):
+        expected = f"above {above}" if above > at_least else f"of at least {at_least}"
+        raise ValueError(f"{name} must be a finite number {expected}, got {value!r}")

@@ -2,10 +2,12 @@
 
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -347,6 +349,12 @@ def test_kernel_refuses_bad_input():
         empirical_ntk(module, np.ones(2))
     with pytest.raises(ValueError, match="chunk_size must be None or an integer of at least 1"):
         empirical_ntk(module, np.ones((2, 2)), chunk_size=0)
+    with pytest.raises(ValueError, match="X must be finite"):
+        empirical_ntk(module, np.full((2, 2), np.nan))
+    with pytest.raises(TypeError, match="X must hold real numbers, got complex128"):
+        empirical_ntk(module, np.ones((2, 2), dtype=complex))
+    with pytest.raises(TypeError, match=r"module must be a torch.nn.Module, got type"):
+        empirical_ntk(torch.nn.Linear, np.ones((2, 2)))
     module.requires_grad_(False)
     with pytest.raises(ValueError, match="Linear has no trainable parameters"):
         empirical_ntk(module, np.ones((2, 2)))
@@ -409,6 +417,7 @@ def test_matrix_keeps_kind_and_type():
         (np.full((2, 2), np.nan), {}, "K must be finite"),
         (np.array([[1.0, 2.0], [0.0, 1.0]]), {}, "K must be symmetric"),
         (np.eye(2), {"end": -1}, "end must be an integer of at least 0, got -1"),
+        (np.eye(2), {"end": True}, "end must be an integer of at least 0, got True"),
         (np.eye(2), {"start": 0.5}, "start must be an integer of at least 0, got 0.5"),
         (np.eye(2), {"reference": "first"}, "reference must be 'end' or 'start', got 'first'"),
     ],
@@ -416,6 +425,34 @@ def test_matrix_keeps_kind_and_type():
 def test_matrix_refuses_bad_input(K, kwargs, message):
     with pytest.raises(ValueError, match=message):
         balancing_matrix(K, **{"end": 1} | kwargs)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.eye(2) + 0j, "must hold real numbers, got complex128"),
+        (torch.eye(2) + 0j, "must hold real numbers, got torch.complex64"),
+        (np.array([["a", "b"], ["c", "d"]]), "must hold real numbers, got <U1"),
+        (np.array([["a", 1], [1, 1]], dtype=object), "must hold real numbers: could not convert"),
+        (sp.csr_array(np.eye(2)), "must be dense, got a sparse csr_array"),
+        (torch.eye(2).to_sparse(), "must be dense, got a sparse Tensor"),
+    ],
+)
+def test_what_holds_no_real_numbers_is_refused(values, message):
+    for name, call in (
+        ("K", lambda: balancing_matrix(values, 1)),
+        ("gradients", lambda: adjust_gradients(values, np.eye(2))),
+        ("S", lambda: adjust_gradients(np.ones(2), values)),
+    ):
+        with pytest.raises(TypeError, match=f"{name} {message}"):
+            call()
+
+
+def test_whole_numbers_in_a_tensor_are_not_rounded():
+    S = balancing_matrix(torch.diag(torch.tensor([8, 4, 2])), 2)
+    np.testing.assert_allclose(S, np.diag([0.25, 0.5, 1]))
+    adjusted = adjust_gradients(torch.tensor([1, 1, 1]), S.tolist())
+    np.testing.assert_allclose(adjusted, [0.25, 0.5, 1])
 
 
 def test_adjusted_gradients_by_einsum():
@@ -530,10 +567,22 @@ def test_given_groups():
         ({"grouping": "given"}, np.zeros(6), "inconsistent numbers of samples"),
         ({"grouping": "given"}, np.full(7, 0.5), "point_groups must hold whole numbers"),
         ({"grouping": "given"}, np.full(7, np.nan), "point_groups must hold whole numbers"),
-        ({"grouping": "given"}, np.zeros((7, 2)), "should be a 1d array"),
+        ({"grouping": "given"}, np.zeros((7, 2)), "point_groups should be a 1d array"),
+        ({"grouping": "given"}, np.full(7, np.inf), "point_groups must hold whole numbers"),
+        ({"grouping": "given"}, 5, "point_groups must have a label for each point, got 5"),
         ({"group_size": 8}, None, "group_size=8 is larger than the number of points, 7"),
         ({"training": "fr", "module": torch.nn.Linear}, None, "training='fr' changes the layers"),
         ({"training": "fr", "fr_params": {"beta": 1}}, None, r"fr_params may hold .* \['beta'\]"),
+        ({"fr_params": {"n_low": -1}}, None, r"fr_params\['n_low'\] .* at least 0, got -1"),
+        ({"fr_params": {"n_phases": 0}}, None, r"fr_params\['n_phases'\] .* at least 1, got 0"),
+        ({"fr_params": {"n_high": 2.5}}, None, r"fr_params\['n_high'\] must be an integer"),
+        ({"fr_params": {"alpha": np.nan}}, None, r"fr_params\['alpha'\] .* got nan"),
+        ({"fr_params": {"n_low": 0, "n_high": 0}}, None, "n_low=0 and n_high=0"),
+        ({"hidden_omega_0": 1e-300}, None, "'hidden_omega_0' .* Got 1e-300"),
+        ({"first_omega_0": 1e300}, None, r"'first_omega_0' .* Got 1e\+300"),
+        ({"first_bias_range": 1e38}, None, r"'first_bias_range' .* Got 1e\+38"),
+        ({"n_frequencies": 127}, None, "'n_frequencies' .* Got 127"),
+        ({"module": torch.nn.Linear(3, 1)}, None, r"module cannot take .* shape \(2, 1\)"),
         ({"module": lambda d, C: torch.nn.ReLU()}, None, "with trainable parameters; got ReLU"),
         (
             {"module": lambda d, C: torch.nn.Linear(d, 3)},
@@ -550,6 +599,56 @@ def test_what_does_not_fit_together_is_refused(params, point_groups, message):
         model.fit(X, X.ravel(), point_groups=point_groups)
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+def test_extreme_frequencies_are_trainable():
+    X = np.arange(7.0).reshape(-1, 1)
+    for params in (
+        {"architecture": "relu_pe", "n_frequencies": 126},
+        {"architecture": "siren", "first_omega_0": 1e9, "hidden_omega_0": 1e-9},
+        {"architecture": "finer", "first_omega_0": 1e9, "first_bias_range": 1e9},
+    ):
+        model = quick(n_balanced=1, max_iter=2, **params).fit(X, X.ravel())
+        assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("labels", [[None] * 7, [0, "a"] * 3 + [0]])
+def test_labels_of_mixed_kinds_are_refused(labels):
+    X = np.arange(7.0).reshape(-1, 1)
+    with pytest.raises(TypeError, match="point_groups must hold whole numbers or strings, and not"):
+        quick().fit(X, X.ravel(), point_groups=np.array(labels, dtype=object))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_features", 0),
+        ("n_outputs", -1),
+        ("hidden_width", 2.5),
+        ("n_hidden_layers", -1),
+        ("n_frequencies", True),
+        ("first_omega_0", np.nan),
+        ("hidden_omega_0", 0),
+        ("first_bias_range", -1),
+    ],
+)
+def test_network_names_the_bad_argument(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be .* got {value}"):
+        CoordinateMLP(**{"n_features": 2, name: value})
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_ranges_beyond_float64_are_refused(name):
+    values = np.array([-1.7e308, 0, 1.7e308])
+    X, y = (values, np.arange(3.0)) if name == "X" else (np.arange(3.0), values)
+    with pytest.raises(ValueError, match=f"{name} must have a range that float64 holds"):
+        quick(n_balanced=0).fit(X.reshape(-1, 1), y)
+
+
+def test_an_empty_block_of_eigenvalues_warns():
+    X = np.arange(7.0).reshape(-1, 1)
+    with pytest.warns(UserWarning, match="balance_start=2 is not below n_balanced=2"):
+        quick(n_balanced=2, balance_start=2).fit(X, X.ravel())
 
 
 def test_no_grid_and_no_patch_are_told_apart():
@@ -837,6 +936,13 @@ def test_only_models_of_the_plane_predict_images():
         model.predict_image((3, 3))
 
 
+@pytest.mark.parametrize("shape", [5, (3,), (3, 4, 5), (0, 4), (3.5, 4), (True, 2), "ab"])
+def test_bad_shapes_of_images_are_refused(shape):
+    model = quick(n_balanced=1).fit_image(np.eye(3))
+    with pytest.raises(ValueError, match="shape must be two integers of at least 1, got"):
+        model.predict_image(shape)
+
+
 def test_psnr_refuses_other_shapes():
     model = quick(n_balanced=2).fit_image(texture(4))
     with pytest.raises(ValueError, match=r"\(16, 2\), got \(16,\)"):
@@ -863,6 +969,30 @@ def test_fit_is_repeatable_and_leaves_torch_alone():
     np.testing.assert_array_equal(first.predict_image(), second.predict_image())
     other = quick(n_balanced=3, random_state=1).fit_image(image)
     assert other.loss_curve_ != first.loss_curve_
+
+
+@pytest.mark.parametrize("module", [None, torch.nn.Linear])
+def test_fits_in_threads_are_those_of_one(module):
+    X = pixels(4, 4)
+    y = np.sin(3 * X[:, 0])
+
+    def weights(seed):
+        model = quick(n_balanced=2, max_iter=5, module=module, random_state=seed).fit(X, y)
+        return model.predict(X)
+
+    seeds = list(range(8)) * 3
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(weights, seeds))
+    alone = [weights(seed) for seed in range(8)] * 3
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_fit_where_gradients_are_off():
+    X = pixels(4, 4)
+    with torch.no_grad():
+        model = quick(n_balanced=2, max_iter=5).fit(X, X[:, 0])
+        assert not torch.is_grad_enabled()
+    assert model.loss_curve_ == quick(n_balanced=2, max_iter=5).fit(X, X[:, 0]).loss_curve_
 
 
 def test_predictions_do_not_depend_on_their_company():
