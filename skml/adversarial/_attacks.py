@@ -105,7 +105,7 @@ def pgd_attack(
     x, y = _check_samples(module, X, y)
     eps, step_size = _check_steps(eps, step_size, n_steps)
     ball = _Ball(x, eps, _check_norm(norm), clip_values)
-    objective = _objective(loss, targeted)
+    objective = _objective(loss, targeted, _greatest(y))
     current = ball.start(random_start, generator)
     with evaluation_mode(module):
         if not stop_at_success:
@@ -266,6 +266,7 @@ def mma_attack(
     with evaluation_mode(module):
         with torch.no_grad():
             logits = module(x)
+            _check_logits(logits, _greatest(y))
         others = logits.scatter(1, y[:, None], -math.inf)
         n_targets = min(int(n_targets), logits.shape[1] - 1)
         best, best_margin = start, torch.full((len(x),), -math.inf).to(logits)
@@ -310,7 +311,11 @@ class _Ball:
                     f"{tuple(random_start.shape)}."
                 )
             direction = random_start.to(self.center)
+        elif not isinstance(random_start, (bool, np.bool_)):
+            raise TypeError(f"random_start must be a bool or a torch.Tensor, got {random_start!r}.")
         elif random_start:
+            if not (generator is None or isinstance(generator, torch.Generator)):
+                raise TypeError(f"generator must be a torch.Generator or None, got {generator!r}.")
             direction = self._draw(generator)
         else:
             return self.center.clone()
@@ -362,7 +367,17 @@ def _step(module, x, y, ball, objective, step_size):
     return ball.move(x.detach(), gradient, step_size), logits.detach()
 
 
-def _objective(loss, targeted):
+def _objective(loss, targeted, greatest):
+    function = _loss_function(loss)
+
+    def objective(logits, y):
+        _check_logits(logits, greatest)
+        return -function(logits, y) if targeted else function(logits, y)
+
+    return objective
+
+
+def _loss_function(loss):
     if loss == "margin":
         function = _margin
     elif loss == "cross_entropy":
@@ -374,9 +389,24 @@ def _objective(loss, targeted):
         function = loss
     else:
         raise ValueError(f"loss must be 'margin', 'cross_entropy' or a callable, got {loss!r}.")
-    if targeted:
-        return lambda logits, y: -function(logits, y)
     return function
+
+
+def _greatest(y):
+    return int(y.max()) if len(y) else 0
+
+
+def _check_logits(logits, greatest):
+    if not isinstance(logits, torch.Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
+        seen = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise ValueError(
+            "module must return logits of the shape (n, n_classes) with at least 2 classes, got "
+            f"{seen}."
+        )
+    if greatest >= logits.shape[1]:
+        raise ValueError(
+            f"y must hold columns of the logits, 0 to {logits.shape[1] - 1}; got {greatest}."
+        )
 
 
 def _margin(logits, y):
@@ -406,7 +436,14 @@ def _bounds(x, clip_values):
         raise ValueError(
             f"clip_values must be a pair (least, greatest) or None, got {clip_values!r}."
         ) from None
-    low, high = (torch.as_tensor(value, dtype=x.dtype, device=x.device) for value in (low, high))
+    try:
+        low, high = (
+            torch.as_tensor(bound, dtype=x.dtype, device=x.device) for bound in (low, high)
+        )
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"clip_values must be a pair of numbers or arrays, got {clip_values!r}."
+        ) from None
     for bound in (low, high):
         if bound.ndim and bound.shape != x.shape[1:]:
             raise ValueError(
@@ -433,19 +470,40 @@ def _check_samples(module, X, y):
     if isinstance(X, torch.Tensor):
         x = X.detach().to(device=device)
     else:
-        x = torch.as_tensor(np.array(X, dtype=np.float32), device=device)
+        x = _from_array(X, weight).to(device=device)
     if not x.is_floating_point():
         raise ValueError(f"X must hold floating-point numbers, got {x.dtype}.")
     if x.ndim < 2:
         raise ValueError(f"X must have the shape (n, ...), got {tuple(x.shape)}.")
+    if not x.isfinite().all():
+        raise ValueError("X must lie inside clip_values and be finite, got NaN or inf.")
     if not isinstance(y, torch.Tensor):
-        y = torch.as_tensor(np.array(y))
+        codes = np.array(y)
+        if codes.dtype.kind not in "biuf":
+            raise ValueError(f"y must be {len(x)} whole numbers, got {y!r}.")
+        y = torch.as_tensor(codes if codes.size else codes.astype(np.int64))
     if y.is_floating_point() or y.ndim != 1 or len(y) != len(x):
         raise ValueError(
             f"y must be {len(x)} whole numbers, one for each sample; got the shape "
             f"{tuple(y.shape)} and {y.dtype}."
         )
-    return x, y.to(device=x.device, dtype=torch.int64)
+    y = y.to(device=x.device, dtype=torch.int64)
+    if len(y) and y.min() < 0:
+        raise ValueError(f"y must hold columns of the logits, from 0; got {int(y.min())}.")
+    return x, y
+
+
+def _from_array(X, weight):
+    """An array-like as a tensor of the type of the module's weights."""
+    is_float = weight is not None and weight.is_floating_point()
+    dtype = weight.dtype if is_float else torch.float32
+    try:
+        X = np.array(X, dtype=np.float64 if dtype == torch.float64 else np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"X must be a Tensor or a dense array of numbers, got {type(X).__name__}: {error}."
+        ) from error
+    return torch.from_numpy(X).to(dtype)
 
 
 def _check_steps(eps, step_size, n_steps):
@@ -461,6 +519,6 @@ def _check_steps(eps, step_size, n_steps):
 
 def _check_norm(norm):
     known = {"inf": "inf", "l2": "l2", np.inf: "inf", 2: "l2"}
-    if norm not in known:
+    if not isinstance(norm, (str, Real)) or norm not in known:
         raise ValueError(f"norm must be 'inf' or 'l2', got {norm!r}.")
     return known[norm]

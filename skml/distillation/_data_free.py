@@ -24,6 +24,7 @@ from ._networks import build_network, default_classifier, default_generator, pro
 from ._pool import DistillationNet, PoolBatches, SyntheticPool
 from ._records import epoch_means
 from ._samples import (
+    as_array,
     check_image_shape,
     check_pair,
     clip_bounds,
@@ -313,7 +314,9 @@ width), default=None
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be an int of at least 1, got {n_samples!r}.")
         rng = make_generator(self._seeds["latent"])
-        latent = torch.randn(int(n_samples), self.latent_dim, generator=rng)
+        # Torch draws normal numbers by the 16: rows of other lengths would depend on n_samples.
+        width = 16 * math.ceil(self.latent_dim / 16)
+        latent = torch.randn(int(n_samples), width, generator=rng)[:, : self.latent_dim]
         device = next((p.device for p in self.generator_.parameters()), torch.device("cpu"))
         samples = generate(self.generator_, latent.to(device), self._domain(device))
         return to_numpy(samples.flatten(1))
@@ -369,6 +372,7 @@ width), default=None
                 )
             self.n_features_in_ = math.prod(shape)
         else:
+            X = as_array(X)
             if len(getattr(X, "shape", ())) == 4:
                 image_shape = image_shape or tuple(int(side) for side in X.shape[1:])
                 X = np.asarray(X).reshape(len(X), -1)

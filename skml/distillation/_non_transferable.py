@@ -18,7 +18,7 @@ from skml.utils._torch_classifiers import PenultimateFeatures
 from skml.utils._training import fit_net, make_net
 
 from ._constraints import TRAINING_CONSTRAINTS
-from ._networks import build_network, default_classifier
+from ._networks import build_network, default_classifier, probe
 from ._non_transferable_loss import NonTransferableLoss
 from ._records import epoch_means
 from ._samples import check_image_shape, encode_labels, flat_other, flat_samples
@@ -267,7 +267,15 @@ class NonTransferableClassifier(
         return int(found[0])
 
     def _make_module(self):
-        return build_network(self.module, default_classifier, self.input_shape_, len(self.classes_))
+        n_classes = len(self.classes_)
+        module = build_network(self.module, default_classifier, self.input_shape_, n_classes)
+        seen = probe(module, self.input_shape_, "module")
+        if seen != (2, n_classes):
+            raise ValueError(
+                f"module must give {n_classes} logits for each sample, one for each class of y; "
+                f"got the output shape {seen} for 2 samples."
+            )
+        return module
 
     def _make_net(self, module, device, random_state=0):
         return make_net(

@@ -51,6 +51,7 @@ def flat_samples(estimator, X, *, image_shape, reset):
     shape : tuple of int
         Shape of a sample.
     """
+    X = as_array(X)
     seen = getattr(X, "shape", ())
     if len(seen) == 4:
         shape = tuple(int(side) for side in seen[1:])
@@ -62,6 +63,11 @@ def flat_samples(estimator, X, *, image_shape, reset):
         image_shape = shape
     X = validate_data(estimator, X, dtype=np.float32, order="C", reset=reset)
     return X, resolve_shape(image_shape, X.shape[1])
+
+
+def as_array(X):
+    """Images may come as nested lists, whose shape must be known."""
+    return np.asarray(X) if isinstance(X, (list, tuple)) else X
 
 
 def resolve_shape(image_shape, n_features):
@@ -78,6 +84,7 @@ def resolve_shape(image_shape, n_features):
 
 def flat_other(X, shape):
     """Validate samples of another domain, and flatten images to rows."""
+    X = as_array(X)
     if len(getattr(X, "shape", ())) == 4:
         if tuple(X.shape[1:]) != shape:
             raise ValueError(
@@ -105,9 +112,14 @@ def encode_labels(estimator, X, y):
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
     y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
+    try:
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            f"y must hold labels of one kind, all strings or all numbers: {error}."
+        ) from error
     check_consistent_length(X, y)
-    classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
             f"{type(estimator).__name__} needs samples of at least 2 classes; y holds one class, "
@@ -129,7 +141,12 @@ def clip_bounds(low, high, n_features):
     """Bounds of each feature, shape (2, n_features), from numbers or arrays."""
     bounds = np.empty((2, n_features), dtype=np.float32)
     for row, bound in zip(bounds, (low, high), strict=True):
-        bound = np.asarray(bound, dtype=np.float32)
+        try:
+            bound = np.asarray(bound, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"clip_values must be a pair of numbers or arrays, got {(low, high)!r}."
+            ) from None
         if bound.ndim and bound.size != n_features:
             raise ValueError(
                 f"clip_values must be numbers or have {n_features} values each, one for each "

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from torch import nn
 
 from skml.adversarial import fgsm_attack, mma_attack, pgd_attack
@@ -360,3 +361,40 @@ def test_single_step_same_as_torchattacks():
     expected = torchattacks.FGSM(make_module(), eps=0.07)(X, y)
     seen = fgsm_attack(make_module(), X, y, eps=0.07, loss="cross_entropy")
     torch.testing.assert_close(seen, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"y": [99] * 50}, ValueError, "y must hold columns of the logits, 0 to .*; got 99"),
+        ({"y": [-1] * 50}, ValueError, "y must hold columns of the logits, from 0; got -1"),
+        ({"y": ["a"] * 50}, ValueError, "y must be 50 whole numbers"),
+        ({"X": [["a"] * 6] * 50}, ValueError, "X must be a Tensor or a dense array"),
+        ({"X": sparse.eye_array(50, 6)}, ValueError, "X must be a Tensor or a dense array"),
+        ({"X": torch.full((50, 6), np.inf), "clip_values": None}, ValueError, "got NaN or inf"),
+        ({"norm": ["inf"]}, ValueError, "norm must be 'inf' or 'l2'"),
+        ({"clip_values": ("a", "b")}, ValueError, "clip_values must be a pair of numbers"),
+        ({"generator": 0}, TypeError, "generator must be a torch.Generator or None, got 0"),
+        ({"random_start": "yes"}, TypeError, "random_start must be a bool or a torch.Tensor"),
+    ],
+)
+@pytest.mark.parametrize("attack", [pgd_attack, mma_attack])
+def test_bad_kinds_of_arguments_are_named(attack, changes, error, match):
+    X, y = samples()
+    arguments = {"X": X, "y": y, "eps": 0.1, **changes}
+    with pytest.raises(error, match=match):
+        attack(make_module(), arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+@attacks
+def test_module_that_gives_no_logits_is_named(attack):
+    X = torch.rand(4, 3)
+    with pytest.raises(ValueError, match=r"module must return logits .* got \(4, 1\)"):
+        attack(torch.nn.Linear(3, 1), X, [0] * 4, eps=0.1)
+
+
+@attacks
+def test_arrays_take_the_type_of_the_weights_and_empty_lists_pass(attack):
+    module = torch.nn.Linear(3, 2).double()
+    assert attack(module, [[0.1, 0.2, 0.3]], [0], eps=0.1).dtype == torch.float64
+    assert attack(module, np.empty((0, 3)), [], eps=0.1).shape == (0, 3)

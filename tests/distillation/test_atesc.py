@@ -709,3 +709,34 @@ def test_nayer_with_a_single_round_still_trains():
     settings = {**QUICK, "max_iter": 1}
     distiller = DataFreeDistiller(vector_teacher(), base="nayer", random_state=0, **settings).fit()
     assert np.isfinite(distiller.loss_curve_[0])
+
+
+def test_module_of_another_width_is_named():
+    X, y = blobs()
+    with pytest.raises(ValueError, match=r"module must give 3 logits .* \(2, 7\)"):
+        NonTransferableClassifier(module=nn.Linear(4, 7)).fit(X, y)
+    with pytest.raises(ValueError, match=r"module does not take samples of the shape \(4,\)"):
+        NonTransferableClassifier(module=nn.Linear(5, 3)).fit(X, y)
+
+
+def test_clip_values_and_labels_of_no_kind_are_named():
+    X, y = blobs()
+    with pytest.raises(ValueError, match="clip_values must be a pair of numbers or arrays, got"):
+        ATEscDistiller(vector_teacher(), clip_values=("a", "b")).fit()
+    with pytest.raises(ValueError, match="y must hold labels of one kind"):
+        NonTransferableClassifier().fit(X, np.array([None, "a", "b"], dtype=object)[y])
+
+
+def test_images_may_be_nested_lists():
+    X, y = blobs()
+    images = X.reshape(-1, 1, 2, 2)
+    teacher = NonTransferableClassifier(max_epochs=1, random_state=0)
+    expected = clone(teacher).fit(images, y, X_ood=images, y_ood=y).predict(images)
+    teacher.fit(images.tolist(), y, X_ood=images.tolist(), y_ood=y)
+    assert np.array_equal(teacher.predict(images.tolist()), expected)
+
+
+@pytest.mark.parametrize("latent_dim", [1, 5, 16])
+def test_first_samples_do_not_depend_on_their_number(latent_dim):
+    student = ATEscDistiller(vector_teacher(), latent_dim=latent_dim, random_state=0, **QUICK).fit()
+    np.testing.assert_allclose(student.sample(3), student.sample(70)[:3], atol=1e-5)
