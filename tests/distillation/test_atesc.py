@@ -720,7 +720,7 @@ def test_module_of_another_width_is_named():
 
 
 def test_clip_values_and_labels_of_no_kind_are_named():
-    X, y = blobs()
+    X, _y = blobs()
     with pytest.raises(ValueError, match="clip_values must be a pair of numbers or arrays, got"):
         ATEscDistiller(vector_teacher(), clip_values=("a", "b")).fit()
     with pytest.raises(ValueError, match="y must hold labels of one kind"):
