@@ -56,7 +56,15 @@ class RewardModel:
 
     def finish(self, scores):
         """Apply floor and exponent."""
-        return np.maximum(scores, self.floor) ** self.exponent
+        with np.errstate(over="ignore"):
+            rewards = np.maximum(scores, self.floor) ** self.exponent
+            total = np.sum(rewards)
+        if not np.isfinite(total):
+            raise ValueError(
+                f"Scores up to {np.max(scores):.6g}, raised to reward_exponent={self.exponent}, "
+                "overflow; divide the scores by their largest."
+            )
+        return rewards
 
     @property
     def largest(self):

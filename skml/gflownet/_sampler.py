@@ -346,7 +346,7 @@ Process, default="autoregressive"
                 f"those of the uniform policy: exploration must be 1; got {self.exploration}."
             )
         for size in self.hidden_layer_sizes:
-            if not isinstance(size, Integral) or size < 1:
+            if isinstance(size, (bool, np.bool_)) or not isinstance(size, Integral) or size < 1:
                 raise ValueError(
                     f"hidden_layer_sizes must be integers of at least 1; got {size!r}."
                 )
@@ -503,7 +503,9 @@ Process, default="autoregressive"
         weights = _check_sample_weight(sample_weight, log_p, dtype=np.float64)
         if y is not None:
             y = checked_y(y, len(log_p))
-            weights = weights * np.maximum(y, self.reward_floor) ** self.reward_exponent
+            scores = np.maximum(y, self.reward_floor)
+            # Only ratios count, and powers of them do not overflow.
+            weights = weights * (scores / (scores.max() or 1.0)) ** self.reward_exponent
         if not weights.sum() > 0:
             raise ValueError("The weights of all rows are zero, so there is no mean.")
         counted = weights > 0
@@ -625,11 +627,11 @@ Process, default="autoregressive"
                 f"states must have the shape (n, {len(sizes)}); got {states.shape}. Objects become "
                 "states by process_.terminals."
             )
-        if states.dtype.kind not in "iub" or ((states < 0) | (states >= sizes)).any():
-            raise ValueError(
-                "states must hold integers from 0 to state_sizes - 1 of the process; got "
-                f"{states.dtype} values from {states.min()} to {states.max()}."
-            )
+        wanted = "states must hold integers from 0 to state_sizes - 1 of the process; got "
+        if states.dtype.kind not in "iub":
+            raise ValueError(f"{wanted}{states[:1].tolist()} of dtype {states.dtype}.")
+        if ((states < 0) | (states >= sizes)).any():
+            raise ValueError(f"{wanted}values from {states.min()} to {states.max()}.")
         return states.astype(np.int64)
 
     def __sklearn_tags__(self):

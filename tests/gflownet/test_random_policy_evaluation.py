@@ -541,3 +541,31 @@ def test_objects_that_no_path_leads_to_are_never_drawn():
     assert set(sampler.sample(50, random_state=0).ravel()) == {1, 2}
     scores = sampler.score_samples([[2], [3]])
     assert np.exp(scores).tolist() == pytest.approx([2 / 3, 0])
+
+
+@pytest.mark.parametrize(("y", "exponent"), [([1.0, 500.0], 400.0), ([1e308, 1e308], 1.0)])
+@pytest.mark.parametrize("process", ["autoregressive", "set"])
+def test_rewards_that_overflow_are_refused(process, y, exponent):
+    sampler = RewardProportionalSampler(process=process, reward_exponent=exponent)
+    with pytest.raises(ValueError, match=rf"reward_exponent={exponent}, overflow"):
+        sampler.fit([[0, 1], [1, 0]], y)
+
+
+def test_score_does_not_depend_on_the_unit_of_y():
+    sampler = RewardProportionalSampler(reward_exponent=2.0).fit([[0], [1]], [1.0, 3.0])
+    expected = 0.1 * np.log(0.1) + 0.9 * np.log(0.9)
+    for unit in (1e-200, 1.0, 1e200):
+        assert sampler.score([[0], [1]], np.array([1.0, 3.0]) * unit) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("states", [[["a", "b"]], np.zeros((0, 2)), [[0.5, 1.0]], [[None, 1]]])
+@pytest.mark.parametrize("method", ["policy", "state_values"])
+def test_states_of_a_wrong_type_are_named(method, states):
+    sampler = RewardProportionalSampler().fit([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="states must hold integers .* of dtype"):
+        getattr(sampler, method)(states)
+
+
+def test_layer_sizes_are_no_booleans():
+    with pytest.raises(ValueError, match="hidden_layer_sizes .* got True"):
+        RewardProportionalSampler(hidden_layer_sizes=[True]).fit([[0, 1]])
