@@ -2,7 +2,6 @@
 
 import copy
 import math
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -19,9 +18,6 @@ from ._empirical_ntk import evaluating, kernel_function
 from ._gradient_steps import GradientStep, GroupedPoints, ResidualBalancer
 from ._networks import CoordinateMLP
 from ._reparameterized import BatchNormMLP, FourierReparameterizedMLP
-
-# Initial weights come from torch's global generator, which all threads share.
-_GLOBAL_GENERATOR = threading.RLock()
 
 FR_PARAMS = {"n_low": 128, "n_high": 128, "n_phases": 32, "alpha": 0.01}
 
@@ -70,7 +66,6 @@ def train_network(estimator, coordinates, targets):
     device = resolve_device(estimator.device)
     with ExitStack() as stack:
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(_GLOBAL_GENERATOR)
         stack.enter_context(local_seed(rng, device))
         step, settings = training_step(estimator, coordinates, targets, device, make_generator(rng))
         if estimator.module is None:
@@ -80,7 +75,7 @@ def train_network(estimator, coordinates, targets):
                 record = _run(estimator, step)
         else:
             record = _run(estimator, step)
-    with _GLOBAL_GENERATOR, local_seed(0, device):  # the initial weights are replaced
+    with local_seed(0, device):  # the initial weights are replaced
         module = _merged(step.module, step.points)
     module.eval()
     module.zero_grad(set_to_none=True)

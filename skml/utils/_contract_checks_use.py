@@ -18,6 +18,7 @@ from skml.utils._contract_inputs import accepted, fitted, fresh
 from skml.utils._tags import takes_two_d_array
 
 _N_THREADS = 8
+_N_FITS = 3
 
 
 class _Identity(TransformerMixin, BaseEstimator):
@@ -98,6 +99,17 @@ def check_threads(name, estimator_orig, *, make_inputs):
     for future in futures:
         for result in future.result():
             assert_same(expected, result, f"{name} in {_N_THREADS} threads")
+
+
+def check_fits_in_threads(name, estimator_orig, *, make_inputs):
+    """Estimators that are fitted in threads side by side are the one that is fitted alone."""
+    estimator, inputs = fitted(estimator_orig, make_inputs)
+    expected = inputs.outputs(estimator)
+    with ThreadPoolExecutor(_N_FITS) as pool:
+        futures = [pool.submit(fitted, estimator_orig, make_inputs) for _ in range(_N_FITS)]
+    for future in futures:
+        other, _ = future.result()
+        assert_same(expected, inputs.outputs(other), f"{name}, one of {_N_FITS} fitted at once")
 
 
 def check_transformer_dataframes(name, estimator_orig, *, make_inputs):

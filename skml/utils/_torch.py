@@ -4,6 +4,7 @@ This module imports torch; nothing in `skml` imports it before a torch name is a
 """
 
 import contextlib
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from safetensors.torch import save as safetensors_save
 from sklearn.utils import check_random_state
 
 _MAX_SEED = np.iinfo(np.int32).max
+# All threads of the process draw from the same global generator, so they seed it one at a time.
+_GLOBAL_GENERATOR = threading.RLock()
 
 
 def resolve_device(device):
@@ -96,7 +99,8 @@ def local_seed(random_state, device="cpu", *, n_threads=None):
 
     Weight initialisation and dropout draw from torch's global generator and take no other. In
     this block it is seeded; afterwards its state, the number of threads and the grad mode are
-    what they were.
+    what they were. The generator belongs to the process, so only one thread at a time is inside
+    such a block; blocks may be nested. Do not wait in it for another thread that needs one.
 
     Parameters
     ----------
@@ -115,10 +119,10 @@ def local_seed(random_state, device="cpu", *, n_threads=None):
     seed = draw_seed(random_state)
     device = torch.device(device)
     devices = [device] if device.type not in {"cpu", "meta", "mps"} else []
-    before = torch.get_num_threads()
-    grad_enabled = torch.is_grad_enabled()
     kwargs = {"device_type": device.type} if devices else {}
-    with torch.random.fork_rng(devices=devices, **kwargs):
+    with _GLOBAL_GENERATOR, torch.random.fork_rng(devices=devices, **kwargs):
+        before = torch.get_num_threads()
+        grad_enabled = torch.is_grad_enabled()
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed all devices
         if devices:
             backend = getattr(torch, device.type)

@@ -218,6 +218,7 @@ def _applicable(estimator):
     yield fit.check_pickle
     yield fit.check_deepcopy
     yield use.check_threads
+    yield use.check_fits_in_threads
     if hasattr(estimator, "transform"):
         yield use.check_transformer_dataframes
     if follows_x_y(estimator):

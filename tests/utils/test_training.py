@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -102,6 +104,24 @@ def test_local_seed_seeds_and_restores(global_state):
             weights.append(torch.nn.Linear(2, 2).weight.clone())
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
+
+
+def test_local_seed_in_threads_draws_what_one_thread_draws():
+    def draw(seed):
+        with utils_torch.local_seed(seed):
+            values = []
+            for _ in range(20):
+                values.append(torch.rand(3))
+                time.sleep(1e-4)  # lets another thread in, if one may come
+            with utils_torch.local_seed(seed + 1):  # blocks may be nested
+                values.append(torch.rand(3))
+        return torch.stack(values)
+
+    expected = [draw(seed) for seed in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(draw, range(8)))
+    for one, other in zip(expected, found, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_local_seed_restores_after_an_error(global_state):
