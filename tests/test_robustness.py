@@ -26,6 +26,9 @@ collect_inputs(Path(__file__).parent)
 CLASSES = {name: cls for name, cls in all_estimators() if hasattr(cls, "fit")}
 NAMES = [name for name, cls in CLASSES.items() if takes_two_d_array(make_instance(cls))]
 
+# A teacher, a generator and a student are trained in one fit: fewer examples.
+SLOW = {"ATEscDistiller", "DataFreeDistiller"}
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -106,20 +109,27 @@ def target_for(estimator, X, seed):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
-@given(X=hostile_arrays(), seed=st.integers(0, 9))
-def test_hostile_arrays_are_fitted_or_refused(name, X, seed):
-    estimator = estimator_of(name)
-    if get_tags(estimator).input_tags.positive_only:
-        X = np.abs(X)
-    inputs = dataclasses.replace(
-        _DefaultInputs(estimator)("small"), X=X, y=target_for(estimator, X, seed), malformed=()
-    )
-    try:
-        inputs.fit(estimator)
-    except ValueError:
-        return
-    for method, values in inputs.outputs(estimator).items():
-        values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
-        assert len(values) == len(X), method
-        assert values.dtype.kind not in "fc" or np.isfinite(values).all(), method
+def test_hostile_arrays_are_fitted_or_refused(name):
+    @settings(max_examples=4 if name in SLOW else 20, suppress_health_check=list(HealthCheck))
+    @given(X=hostile_arrays(), seed=st.integers(0, 9))
+    def check(X, seed):
+        estimator = estimator_of(name)
+        if get_tags(estimator).input_tags.positive_only:
+            X = np.abs(X)
+        inputs = dataclasses.replace(
+            _DefaultInputs(estimator)("small"), X=X, y=target_for(estimator, X, seed), malformed=()
+        )
+        try:
+            inputs.fit(estimator)
+        except ValueError:
+            return
+        except RuntimeError as error:
+            # What a loss may do on data of any scale, its method's page settles.
+            assert "loss became" in str(error) or "samples became" in str(error)  # noqa: PT017
+            return
+        for method, values in inputs.outputs(estimator).items():
+            values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
+            assert len(values) == len(X), method
+            assert values.dtype.kind not in "fc" or np.isfinite(values).all(), method
+
+    check()

@@ -110,7 +110,8 @@ def nvrtc(text, *options):
 def _read(program, get_size, get):
     error, size = get_size(program)
     assert int(error) == 0
-    buffer = b" " * size
+    # The library writes into the object. One of a single byte would be Python's own, shared by all.
+    buffer = bytes(size + 2)
     (error,) = get(program, buffer)
     assert int(error) == 0
-    return buffer
+    return buffer[:size]
