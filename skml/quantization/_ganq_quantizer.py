@@ -219,6 +219,13 @@ default="auto"
         return self._quantize(W, outlier_mask=outlier_mask)
 
     def _prepare(self, gram):
+        # Sums of products of the factor's rows must stay finite, with room for their number.
+        largest, limit = np.diagonal(gram).max(initial=0.0), np.finfo(self.dtype).max ** 0.9
+        if largest > limit:
+            raise ValueError(
+                f"X is too large for dtype={self.dtype!r}: the sum of squares of a column is "
+                f"{largest:.3g}, and must be at most {limit:.3g}. Scale X; the codes do not change."
+            )
         return factorize(
             gram,
             preconditioner=self.preconditioner,

@@ -590,3 +590,11 @@ def test_dask_gram_needs_no_more_than_the_matrices():
     quantizer = GANQQuantizer(3).fit(X)
     assert quantizer.n_samples_seen_ == 20_000
     assert_allclose(quantizer.gram_ / 20_000, np.eye(30), atol=0.06)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 1e20), ("float64", 1e140)])
+def test_inputs_whose_products_overflow_are_refused(dtype, size):
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    with pytest.raises(ValueError, match=f"X is too large for dtype='{dtype}'"):
+        GANQQuantizer(dtype=dtype).fit(size * X)
+    GANQQuantizer(dtype=dtype).fit(np.sqrt(size) * X).quantize(X)
