@@ -130,9 +130,9 @@ class BaseEquivariantNetwork(TorchStateMixin, BaseEstimator):
         self._architecture = {
             "group": self.group,
             "n": n,
-            "order_in": self.order_in,
-            "order_out": self.order_out,
-            "n_channels_in": self.n_channels_in,
+            "order_in": int(self.order_in),
+            "order_out": int(self.order_out),
+            "n_channels_in": int(self.n_channels_in),
             "n_channels_out": n_channels_out,
             "hidden_layer_sizes": copy.deepcopy(list(self.hidden_layer_sizes)),
             "input_power": self.input_power,
@@ -144,9 +144,9 @@ class BaseEquivariantNetwork(TorchStateMixin, BaseEstimator):
         tensors = self._tensors(X)
         flat = tensors.reshape(*tensors.shape[:2], -1)
         self.input_offset_ = np.zeros(flat.shape[1:], dtype=X.dtype)
-        self.input_scale_ = np.ones(self.n_channels_in, dtype=X.dtype)
+        self.input_scale_ = np.ones(len(flat[0]), dtype=X.dtype)
         if not is_linear:
-            invariants = invariant_tensors(self.group, n, self.order_in, X.dtype)
+            invariants = invariant_tensors(self.group, n, int(self.order_in), X.dtype)
             offset, scale = invariant_location_scale(flat, invariants, weight)
             self.input_offset_, self.input_scale_ = offset, scale.astype(X.dtype)
         with local_seed(rng, device):

@@ -205,11 +205,11 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
         self.output_offset_ = np.zeros((channels, size), dtype=X.dtype)
         self.output_scale_ = np.ones(channels, dtype=X.dtype)
         if len(self.hidden_layer_sizes):
-            invariants = invariant_tensors(self.group, n, self.order_out, X.dtype)
+            invariants = invariant_tensors(self.group, n, int(self.order_out), X.dtype)
             offset, scale = invariant_location_scale(target, invariants, weight)
             self.output_offset_, self.output_scale_ = offset, scale.astype(X.dtype)
         target = (target - self.output_offset_) / self.output_scale_[:, None]
-        target = torch.from_numpy(target).reshape(len(y), channels, *[n] * self.order_out)
+        target = torch.from_numpy(target).reshape(len(y), channels, *[n] * int(self.order_out))
         self._train(X, target, weight, n, channels)
         return self
 

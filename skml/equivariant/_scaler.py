@@ -121,10 +121,11 @@ class EquivariantScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             order_name="order",
             channels_name="n_channels",
         )
-        tensors = X.reshape(len(X), self.n_channels, -1)
+        tensors = X.reshape(len(X), int(self.n_channels), -1)
         invariants = np.zeros((0, tensors.shape[2]), dtype=X.dtype)
         if self.with_mean:
-            invariants = equivariant_basis(self.group, n, 0, self.order)[:, :, 0].astype(X.dtype)
+            invariants = equivariant_basis(self.group, n, 0, int(self.order))
+            invariants = invariants[:, :, 0].astype(X.dtype)
         offset, scale = invariant_location_scale(tensors, invariants, weights)
         self.n_ = n
         self.mean_ = offset.ravel() if self.with_mean else None

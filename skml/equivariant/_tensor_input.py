@@ -81,11 +81,15 @@ def invariant_location_scale(tensors, invariants, sample_weight=None):
     scale : ndarray of shape (n_channels,)
         Root of the mean square of what is left, one number for all entries; 1 where it is zero.
     """
+    # In units of the largest entry, whose square neither overflows nor vanishes. The units are
+    # powers of two, so that they do not round.
+    _, exponent = np.frexp(np.abs(tensors).max(axis=(0, 2)))
+    unit = np.ldexp(np.ones(1, dtype=tensors.dtype), exponent - 1)
+    tensors = tensors / unit[:, None]
     mean = np.average(tensors, axis=0, weights=sample_weight)
     offset = invariant_part(mean, invariants)
     squares = np.mean((tensors - offset) ** 2, axis=2)
     scale = np.sqrt(np.average(squares, axis=0, weights=sample_weight))
     size = np.abs(offset).max(axis=1, initial=0.0)
-    scale[scale <= 10 * np.finfo(tensors.dtype).eps * size] = 1.0
-    scale[scale == 0] = 1.0
-    return offset, scale
+    is_constant = scale <= 10 * np.finfo(tensors.dtype).eps * size
+    return offset * unit[:, None], np.where(is_constant | (scale == 0), 1.0, scale * unit)

@@ -93,10 +93,13 @@ def train_convex(module, x, target, weight, loss, *, alpha, max_epochs, tol):
         value = (loss(module(x), target) * weight).sum() / total_weight
         penalised = value + alpha / 2 * l2_penalty(module) / total_weight
         penalised.backward()
+        if not record.loss_curve:
+            _check_no_overflow([value, *(p.grad for p in module.parameters())], x)
         record.loss_curve.append(float(value.detach()))
         return penalised
 
     optimizer.step(closure)
+    _check_no_overflow(module.parameters(), x)
     record.n_iter = max(int(optimizer.state[next(module.parameters())]["n_iter"]), 1)
     return record
 
@@ -135,22 +138,34 @@ def solve_linear(module, x, target, weight, *, alpha):
     gram = torch.zeros(n_columns, n_columns, dtype=torch.float64)
     moment = torch.zeros(n_columns, channels, dtype=torch.float64)
     square = 0.0
+    # A power of two, which does not round: in this unit the squares of y do not overflow.
+    unit = float(2.0 ** (np.frexp(float(target.abs().max()))[1] - 1))
     for start in range(0, len(x), rows_at_once):
         rows = slice(start, start + rows_at_once)
         design = _design(module, paths, inputs, bias, x[rows])
-        wanted = target[rows].reshape(len(design), channels, -1).transpose(1, 2)
+        wanted = (target[rows] / unit).reshape(len(design), channels, -1).transpose(1, 2)
         scaled = (design * weight[rows, None, None]).reshape(-1, n_columns).double().cpu()
         gram += design.reshape(-1, n_columns).double().cpu().T @ scaled
         moment += scaled.T @ wanted.reshape(-1, channels).double().cpu()
         square += float((wanted.double().square() * weight[rows, None, None].double()).sum())
+    _check_no_overflow([gram, moment], x)
     penalty = np.full(n_columns, float(alpha))
     penalty[n_weights:] = 0.0
     solution = _solve(gram.numpy(), moment.numpy(), penalty)
-    _write(layer, paths, solution, x)
+    _write(layer, paths, solution * unit, x)
     residual = square - 2 * np.sum(moment.numpy() * solution)
     residual += np.sum(solution * (gram.numpy() @ solution))
     size = float(weight.sum()) * target[0].numel()
-    return FitRecord(loss_curve=[max(residual, 0.0) / (2 * size)], n_iter=1)
+    loss = float(max(residual, 0.0) / (2 * size)) * unit * unit
+    return FitRecord(loss_curve=[loss], n_iter=1)
+
+
+def _check_no_overflow(tensors, x):
+    if not all(tensor.isfinite().all() for tensor in tensors):
+        raise ValueError(
+            "the squares of X or of its tensor powers overflow, so that there is no linear fit; "
+            f"the largest entry of X is {float(x.abs().max()):.3g}. Scale X down."
+        )
 
 
 def _bias_columns(layer, x):

@@ -332,3 +332,45 @@ def test_equivariance_error_of_whole_models_and_bad_input():
         equivariance_error(EquivariantLinear("S", 3, [(1, 1)], [(0, 1)]), X[:, :4])
     with pytest.raises(ValueError, match="one input and one output"):
         equivariance_error(EquivariantLinear("S", 3, [(1, 1), (2, 1)], [(0, 1)]), X)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-170, 1e170, 1e300])
+def test_scale_of_the_data_does_not_matter(factor):
+    X, y = invariant_data(40)
+    options = {"max_epochs": 3, "random_state": 0}
+    labels = y > np.median(y)
+    unit = QuantumGroupEquivariantRegressor(**options).fit(X, y).predict(X)
+    scaled = QuantumGroupEquivariantRegressor(**options).fit(X * factor, y * factor)
+    np.testing.assert_allclose(scaled.predict(X * factor) / factor, unit, rtol=1e-9)
+    unit = QuantumGroupEquivariantClassifier(**options).fit(X, labels).predict_proba(X)
+    scaled = QuantumGroupEquivariantClassifier(**options).fit(X * factor, labels)
+    np.testing.assert_allclose(scaled.predict_proba(X * factor), unit, rtol=1e-9)
+    unit = EquivariantScaler().fit_transform(X)
+    np.testing.assert_allclose(EquivariantScaler().fit_transform(X * factor), unit, rtol=1e-9)
+
+
+def test_linear_fit_takes_targets_of_any_scale():
+    X, y = invariant_data(40)
+    model = QuantumGroupEquivariantRegressor(hidden_layer_sizes=(), input_power=2)
+    unit = model.fit(X, y).predict(X)
+    for factor in (1e-300, 1e200, 1e306):
+        np.testing.assert_allclose(model.fit(X, y * factor).predict(X) / factor, unit, rtol=1e-9)
+        assert not np.isnan(model.loss_curve_[0])
+
+
+@pytest.mark.parametrize(
+    "model", [QuantumGroupEquivariantRegressor, QuantumGroupEquivariantClassifier]
+)
+@pytest.mark.parametrize(("dtype", "factor"), [(np.float64, 1e200), (np.float32, 1e30)])
+def test_linear_fit_refuses_powers_that_overflow(model, dtype, factor):
+    X, y = invariant_data(40)
+    with pytest.raises(ValueError, match=r"largest entry of X is .*e\+.* Scale X down"):
+        model(hidden_layer_sizes=(), input_power=2).fit((X * factor).astype(dtype), y > 0.5)
+
+
+@pytest.mark.parametrize("name", ["order_in", "n_channels_in", "input_power"])
+def test_true_stands_for_one(name):
+    X, y = invariant_data(20)
+    model = QuantumGroupEquivariantRegressor(max_epochs=2, random_state=0)
+    expected = model.set_params(**{name: 1}).fit(X, y).predict(X)
+    np.testing.assert_array_equal(model.set_params(**{name: True}).fit(X, y).predict(X), expected)
