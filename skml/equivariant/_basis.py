@@ -101,6 +101,8 @@ def equivariant_basis(
     """
     group = get_group(group)
     n = check_dimension(n)
+    if not isinstance(independent, bool | np.bool_):
+        raise ValueError(f"independent must be a bool; got {independent!r}.")
     if form not in _FORMS:
         raise ValueError(f"form must be one of {_FORMS}; got {form!r}.")
     find = basis_labels if independent else spanning_labels

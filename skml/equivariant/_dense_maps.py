@@ -79,17 +79,15 @@ def _kernels_of_indices(n_points, n, order_in):
     size = n**n_points
     codes = np.empty(size, dtype=np.int64)
     points = [*range(order_in, n_points), *range(order_in)]
+    # There are no more labels than this, and so a code is less than the size of the matrix.
+    base = max(min(n, n_points), 1)
+    powers = np.array([base**point for point in range(n_points)], dtype=np.int64)
     for start in range(0, size, _CHUNK):
         numbers = np.arange(start, min(start + _CHUNK, size))
         indices = np.empty((len(numbers), n_points), dtype=np.int64)
         for axis, point in enumerate(points):
             indices[:, point] = numbers // n ** (n_points - 1 - axis) % n
         kernels = canonical(indices).astype(np.int64)
-        codes[start : start + len(numbers)] = kernels @ _powers(n_points)
+        codes[start : start + len(numbers)] = kernels @ powers
     different, places = np.unique(codes, return_inverse=True)
-    kernels = different[:, None] // _powers(n_points) % max(n_points, 1)
-    return kernels, places.ravel()
-
-
-def _powers(n_points):
-    return np.array([n_points**point for point in range(n_points)], dtype=np.int64)
+    return different[:, None] // powers % base, places.ravel()

@@ -45,8 +45,8 @@ def compose_partitions(outer, inner, order_in, order_middle, order_out):
     ((), 1)
     """
     k, m, l = _orders(order_in=order_in, order_middle=order_middle, order_out=order_out)
-    below = as_labels(outer, m + l).tolist()
-    above = as_labels(inner, k + m).tolist()
+    below = as_labels(outer, m + l, "outer").tolist()
+    above = as_labels(inner, k + m, "inner").tolist()
     n_above = max(above, default=-1) + 1
     below = [label + n_above for label in below]
     parent = list(range(n_above + max(below, default=-1) + 1))
@@ -98,10 +98,10 @@ def tensor_partitions(left, right, left_orders, right_orders):
     >>> tensor_partitions([(0, 1)], [(0, 1)], (1, 1), (1, 1))
     ((0, 2), (1, 3))
     """
-    k1, l1 = _orders(order_in=left_orders[0], order_out=left_orders[1])
-    k2, l2 = _orders(order_in=right_orders[0], order_out=right_orders[1])
-    first = as_labels(left, k1 + l1).tolist()
-    second = [label + len(first) for label in as_labels(right, k2 + l2).tolist()]
+    k1, l1 = _pair_of_orders(left_orders, "left_orders")
+    k2, l2 = _pair_of_orders(right_orders, "right_orders")
+    first = as_labels(left, k1 + l1, "left").tolist()
+    second = [label + len(first) for label in as_labels(right, k2 + l2, "right").tolist()]
     return as_blocks(first[:k1] + second[:k2] + first[k1:] + second[k2:])
 
 
@@ -143,6 +143,16 @@ def adjoint_partition(partition, order_in, order_out):
     k, l = _orders(order_in=order_in, order_out=order_out)
     labels = as_labels(partition, k + l).tolist()
     return as_blocks(labels[k:] + labels[:k])
+
+
+def _pair_of_orders(orders, name):
+    try:
+        upper, lower = orders
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be a pair of the numbers of upper and lower points; got {orders!r}."
+        ) from None
+    return check_order(upper, f"{name}[0]"), check_order(lower, f"{name}[1]")
 
 
 def _orders(**orders):

@@ -250,7 +250,10 @@ class EquivariantLinear(nn.Module):
         return [(i, self.paths[name]) for i, name in pairs if name in self.paths]
 
     def _flat_inputs(self, inputs):
-        inputs = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
+        inputs = inputs if isinstance(inputs, list | tuple) else [inputs]
+        if not all(isinstance(tensor, torch.Tensor) for tensor in inputs):
+            types = [type(tensor).__name__ for tensor in inputs]
+            raise TypeError(f"inputs must be a torch.Tensor or a list of them; got {types}.")
         expected = [(c, *[self.n] * k) for k, c in self.in_spec]
         shapes = [tuple(tensor.shape) for tensor in inputs]
         if [shape[1:] for shape in shapes] != expected or len({s[0] for s in shapes}) != 1:
@@ -258,7 +261,7 @@ class EquivariantLinear(nn.Module):
             raise ValueError(
                 f"inputs must hold {len(expected)} tensors of shape {wanted}; got {shapes}."
             )
-        return [tensor.reshape(*tensor.shape[:2], -1) for tensor in inputs]
+        return [tensor.flatten(2) if tensor.ndim > 2 else tensor.unsqueeze(2) for tensor in inputs]
 
 
 class _Path(nn.Module):
@@ -284,7 +287,7 @@ class _Path(nn.Module):
             return self.product(x, self._scaled_weight())
         matrix = self._cached_matrix()
         c_out, size_out = matrix.shape[:2]
-        flat = x.reshape(len(x), -1) @ matrix.reshape(c_out * size_out, -1).T
+        flat = x.flatten(1) @ matrix.reshape(c_out * size_out, -1).T
         return flat.reshape(len(x), c_out, size_out)
 
     def _faster_method(self, n_samples, training):
@@ -364,9 +367,11 @@ def _check_spec(spec, name):
 
 
 def _check_colors(colors, spec, name):
-    colors = [None] * len(spec) if colors is None else list(colors)
-    if len(colors) != len(spec):
+    if colors is None:
+        return [None] * len(spec)
+    if not isinstance(colors, list | tuple) or len(colors) != len(spec):
         raise ValueError(
-            f"{name} must hold a string for each of the {len(spec)} entries; got {colors!r}."
+            f"{name} must be a list of a string for each of the {len(spec)} entries; "
+            f"got {colors!r}."
         )
-    return colors
+    return list(colors)

@@ -9,6 +9,7 @@ the upper row from left to right, then the lower row from right to left.
 from functools import lru_cache
 from math import comb, factorial, prod
 from numbers import Integral
+from operator import index
 
 import numpy as np
 
@@ -154,7 +155,7 @@ def as_blocks(labels):
     return tuple(tuple(block) for block in blocks.values())
 
 
-def as_labels(blocks, n_points):
+def as_labels(blocks, n_points, name="partition"):
     """Turn blocks into labels in canonical order.
 
     Parameters
@@ -163,6 +164,8 @@ def as_labels(blocks, n_points):
         Disjoint blocks that cover all points.
     n_points : int
         Number of points.
+    name : str
+        How the blocks are called, for the message.
 
     Returns
     -------
@@ -175,12 +178,15 @@ def as_labels(blocks, n_points):
         If the blocks are no partition of the points.
     """
     labels = np.full(n_points, -1, dtype=np.int8)
-    blocks = [tuple(block) for block in blocks]
+    given = blocks
+    try:
+        blocks = [tuple(index(point) for point in block) for block in blocks]
+    except TypeError:
+        blocks = [()]
     points = sorted(point for block in blocks for point in block)
     if points != list(range(n_points)) or not all(blocks):
-        raise ValueError(
-            f"the blocks must hold each of the points 0, ..., {n_points - 1} once; got {blocks!r}."
-        )
+        expected = f"each of the points 0, ..., {n_points - 1} once" if n_points else "no points"
+        raise ValueError(f"{name} must be blocks that hold {expected}; got {given!r}.")
     for label, block in enumerate(sorted(blocks, key=min)):
         labels[list(block)] = label
     return labels
@@ -341,9 +347,10 @@ def _crosses(blocks):
 def _charges_of(colors, n_points, name):
     if colors is None:
         colors = "u" * n_points
-    if len(colors) != n_points or any(color not in _CHARGE_OF_COLOR for color in colors):
+    is_text = isinstance(colors, str) and set(colors) <= set(_CHARGE_OF_COLOR)
+    if not is_text or len(colors) != n_points:
         raise ValueError(
-            f"{name} must hold {n_points} letters, 'u' or 'c' (conjugate); got {colors!r}."
+            f"{name} must be a str of {n_points} letters, 'u' or 'c' (conjugate); got {colors!r}."
         )
     return tuple(_CHARGE_OF_COLOR[color] for color in colors)
 

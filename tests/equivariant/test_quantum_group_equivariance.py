@@ -12,15 +12,18 @@ from hypothesis import strategies as st
 from skml.equivariant import (
     EquivariantLinear,
     EquivariantNetwork,
+    compose_partitions,
     count_partitions,
     equivariant_basis,
     format_basis,
     format_partition,
     quantum_representation,
     sample_group,
+    tensor_partitions,
 )
 from skml.equivariant._admissible import allows_matmul, pointwise_kind
 from skml.equivariant._basis import spanning_labels
+from skml.equivariant._dense_maps import _kernels_of_indices
 from skml.equivariant._groups import GROUPS, REAL_GROUPS
 from skml.equivariant._independence import is_independent
 from skml.equivariant._partitions import as_labels, contains, enumerate_partitions
@@ -146,7 +149,7 @@ def test_basis_refuses_bad_arguments(arguments, message):
 def test_basis_refuses_bad_options():
     with pytest.raises(ValueError, match="form must be one of .*got 'csc'"):
         equivariant_basis("S", 3, 1, 1, form="csc")
-    with pytest.raises(ValueError, match="colors_in must hold 2 letters.*got 'ux'"):
+    with pytest.raises(ValueError, match="colors_in must be a str of 2 letters.*got 'ux'"):
         equivariant_basis("U", 3, 2, 1, colors_in="ux")
     with pytest.raises(ValueError, match="for the groups 'U' and 'U\\+'; got group 'S'"):
         equivariant_basis("S", 3, 1, 1, colors_in="u")
@@ -380,3 +383,64 @@ def test_nonlinearities_change_the_network(nonlinearity):
     with torch.no_grad():
         residual = linear(2 * x) - 2 * linear(x) + linear(0 * x)
     assert residual.abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([(0, "a")], [(0, 1)], 0, 2, 0), r"outer must be blocks .* got \[\(0, 'a'\)\]"),
+        (([(0, 1)], None, 0, 2, 0), "inner must be blocks .* got None"),
+        (([0, 1], [(0, 1)], 0, 2, 0), r"outer must be blocks .* got \[0, 1\]"),
+    ],
+)
+def test_calculus_names_malformed_blocks(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        compose_partitions(*arguments)
+
+
+@pytest.mark.parametrize("orders", [(1,), 3, (1, 0, 0)])
+def test_calculus_names_malformed_orders(orders):
+    with pytest.raises(ValueError, match="right_orders must be a pair"):
+        tensor_partitions([(0,)], [(0,)], (1, 0), orders)
+
+
+@pytest.mark.parametrize("colors", [3, ["u"], b"u"])
+def test_colors_of_another_type_are_named(colors):
+    with pytest.raises(ValueError, match="colors_out must be a str of 1 letters"):
+        equivariant_basis("U", 2, 1, 1, colors_out=colors)
+    with pytest.raises(ValueError, match="colors must be a str of 1 letters"):
+        count_partitions("U", 1, colors=colors)
+
+
+def test_layer_names_colors_that_are_no_list():
+    with pytest.raises(ValueError, match="colors_in must be a list .* got 3"):
+        EquivariantLinear("U", 2, [(1, 1)], [(1, 1)], colors_in=3)
+
+
+@pytest.mark.parametrize("independent", ["yes", 1, None])
+def test_independent_must_be_a_bool(independent):
+    with pytest.raises(ValueError, match="independent must be a bool"):
+        equivariant_basis("S", 2, 1, 1, independent=independent)
+
+
+@pytest.mark.parametrize("inputs", [None, np.ones((2, 1, 3)), [np.ones((2, 1, 3))]])
+def test_layer_names_inputs_that_are_no_tensors(inputs):
+    with pytest.raises(TypeError, match="inputs must be a torch.Tensor or a list of them; got"):
+        EquivariantLinear("S", 3, [(1, 1)], [(1, 1)])(inputs)
+
+
+@pytest.mark.parametrize("method", ["dense", "factorized", "auto"])
+def test_layer_takes_an_empty_batch(method):
+    layer = EquivariantLinear("S", 3, [(0, 2), (2, 1)], [(1, 2)], method=method)
+    assert layer([torch.ones(0, 2), torch.ones(0, 1, 3, 3)]).shape == (0, 2, 3)
+
+
+def test_kernels_of_many_points_do_not_overflow():
+    # 17**16 is no int64; with n = 2 there are just 2**16 different kernels.
+    kernels, places = _kernels_of_indices(17, 2, 8)
+    assert kernels.shape == (2**16, 17)
+    rng = np.random.default_rng(0)
+    for number in rng.integers(0, 2**17, size=200):
+        bits = np.array([number >> (16 - axis) & 1 for axis in range(17)])
+        points = np.concatenate([bits[9:], bits[:9]])  # the matrix has its outputs first
+        np.testing.assert_array_equal(kernels[places[number]], points != points[0])
