@@ -35,7 +35,6 @@ CHECK_PARAMS = {
     "LeTETimeEncoder": {"max_iter": 50},
     "QuantumGroupEquivariantClassifier": {"max_epochs": 20},
     "QuantumGroupEquivariantRegressor": {"max_epochs": 20},
-    # "MARandomForestClassifier": {"n_estimators": 5},
 }
 
 _TIME_ENCODER_EXCUSES = {

@@ -109,12 +109,14 @@ class ScoreTable:
 
 
 def may_end(process):
+    """Whether objects of a process, given by name or as an instance, may end before full length."""
     return process == "autoregressive_stop" or bool(
         isinstance(process, AutoregressiveProcess) and process.stop
     )
 
 
 def checked_y(y, n_samples):
+    """Scores as float64 of shape (n_samples,), none of them negative."""
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     y = column_or_1d(y, warn=True)
     if len(y) != n_samples:
