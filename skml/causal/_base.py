@@ -7,16 +7,18 @@ from numbers import Real
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._honest import Rows, imbens_manski_factor, manski_terms, mean_and_error
 from ._manski import manski_iv_bounds
 from ._validation import (
+    Data,
     check_lengths,
     check_treatment,
     check_weight,
     require_arrays,
+    resolve_outcome_bounds,
 )
 
 _UNIT = (0.0, 1.0)
@@ -35,8 +37,8 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
         """Cell quantities (pi, m1, m0) of the rows of a validated X, each (n, n_cells)."""
 
     @abstractmethod
-    def _cell_index(self, instrument, n_rows):
-        """Cell of each row of an instrument that was not validated yet."""
+    def partition(self, Z):
+        """Find the cell of each row of an instrument."""
 
     @abstractmethod
     def _cell_probability(self, X, cell):
@@ -228,6 +230,30 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
         tags.target_tags.one_d_labels = True
         return tags
 
+    def _fit_data(self, X, y, treatment, check_instrument, instrument, sample_weight):
+        """Validate the arrays of `fit`; set what is known of them.
+
+        Returns
+        -------
+        Data
+            The rows with a positive weight, the outcome in [0, 1].
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        name = type(self).__name__
+        require_arrays(f"{name}.fit", treatment=treatment, instrument=instrument)
+        instrument, treatment = check_instrument(instrument), column_or_1d(treatment)
+        check_lengths(X, treatment=treatment, instrument=instrument)
+        weight = check_weight(sample_weight, X)
+        kept = weight > 0
+        self.n_instrument_features_in_ = instrument.shape[1]
+        self.treatment_classes_, treated = check_treatment(treatment[kept])
+        self.outcome_bounds_ = resolve_outcome_bounds(self.outcome_bounds, y[kept], name)
+        return Data(X[kept], instrument[kept], treated, self._in_unit(y[kept]), weight[kept])
+
+    def _in_unit(self, y):
+        s1, s2 = self.outcome_bounds_
+        return (y - s1) / (s2 - s1)
+
     def _range(self):
         check_is_fitted(self)
         return self.outcome_bounds_
@@ -252,9 +278,9 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
         check_lengths(X, y=y, treatment=treatment)
         weight = check_weight(sample_weight, X)
         weight = weight / weight.mean()
-        cell = self._cell_index(instrument, len(X))
-        s1, s2 = self._range()
-        rows = Rows(cell, treatment, (y - s1) / (s2 - s1), weight, self._cell_probability(X, cell))
+        cell = self.partition(instrument)
+        check_lengths(X, instrument=cell)
+        rows = Rows(cell, treatment, self._in_unit(y), weight, self._cell_probability(X, cell))
         return self._terms(self._unit_cells(X), rows), rows
 
     def _warn_of_crossing(self, bounds):

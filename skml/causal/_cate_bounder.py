@@ -5,39 +5,18 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import _fit_context, clone
+from sklearn.base import _fit_context
 from sklearn.cluster import KMeans
-from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from skml.utils import restores_on_error
-from skml.utils._optional import import_optional
 
 from ._base import BaseCATEBounder, resampled_rows
-from ._cells import CellClassifier, CellRegressions, within_range
-from ._nuisances import (
-    AveragedNuisances,
-    Nuisances,
-    accepts_weights,
-    fit_outcomes,
-    fit_propensity,
-    tables_of_unique,
-)
-from ._validation import (
-    Data,
-    check_instrument,
-    check_lengths,
-    check_treatment,
-    check_weight,
-    require_arrays,
-    require_instance,
-    require_regressor,
-    resolve_outcome_bounds,
-)
-
-_PAIRS_AT_ONCE = 2**19
+from ._cells import CellClassifier, CellRegressions, averaged_cells, weights_of_averages
+from ._nuisance_fits import NuisanceFits, import_torch_side
+from ._partitions import cells_of, fit_clusterer, partition_data, raw_labels, sample_rows
+from ._validation import check_instrument, check_layer_sizes, require_instance, require_regressor
 
 
 class CATEBounder(BaseCATEBounder):
@@ -340,38 +319,26 @@ class CATEBounder(BaseCATEBounder):
             If an estimator is given as a class, or a classifier for the outcome.
         """
         self._check_estimators()
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        require_arrays("CATEBounder.fit", treatment=treatment, instrument=instrument)
-        instrument, treatment = check_instrument(instrument), column_or_1d(treatment)
-        check_lengths(X, treatment=treatment, instrument=instrument)
-        weight = check_weight(sample_weight, X)
-        kept = weight > 0
-        self.treatment_classes_, treated = check_treatment(treatment[kept])
-        if self.n_cells > kept.sum():
-            raise ValueError(
-                f"n_cells={self.n_cells} must not exceed the number of rows, n_samples={kept.sum()}"
-            )
-        self.n_instrument_features_in_ = instrument.shape[1]
-        self.outcome_bounds_ = resolve_outcome_bounds(
-            self.outcome_bounds, y[kept], type(self).__name__
-        )
-        s1, s2 = self.outcome_bounds_
         earlier = getattr(self, "_data", None) if self.warm_start else None
-        self._data = Data(
-            X[kept], instrument[kept], treated, (y[kept] - s1) / (s2 - s1), weight[kept]
+        self._data = data = self._fit_data(
+            X, y, treatment, check_instrument, instrument, sample_weight
         )
+        if self.n_cells > len(data):
+            raise ValueError(
+                f"n_cells={self.n_cells} must not exceed the number of rows, n_samples={len(data)}"
+            )
         # Drawn in this order whatever the settings, so that one random_state gives the same
         # nuisances under every partitioner.
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=4)
         self._split_seed, self._nuisance_seed, self._reference_seed = map(int, seeds[:3])
         settings = self._nuisance_settings()
-        if earlier != self._data or settings != self._settings_of_nuisances:
-            self._fit_nuisances(self._data)
+        if earlier != data or settings != self._settings_of_nuisances:
+            self._fit_nuisances(data)
             self._settings_of_nuisances = settings
         self._fit_partition(int(seeds[3]))
-        self._fit_cells(self._data)
-        rows = self._sample_rows(len(self._data), self._reference_seed)
-        self._warn_of_crossing(self._unit_bounds(self._data.X[rows]))
+        self._fit_cells(data)
+        rows = sample_rows(len(data), self.max_reference, self._reference_seed)
+        self._warn_of_crossing(self._unit_bounds(data.X[rows]))
         return self
 
     def partition(self, Z):
@@ -394,48 +361,49 @@ class CATEBounder(BaseCATEBounder):
             partitioner gives a label that it gave to no training row.
         """
         self._range()
-        return self._labels(check_instrument(Z, self.n_instrument_features_in_))
+        instrument = check_instrument(Z, self.n_instrument_features_in_)
+        return cells_of(self.partitioner_, self._known_labels, instrument)
 
     def _check_estimators(self):
         for name in ("partitioner", "propensity_estimator", "outcome_estimator"):
             require_instance(name, getattr(self, name))
         require_regressor(self.outcome_estimator)
-        sizes = self.hidden_layer_sizes
-        if len(sizes) == 0 or not all(
-            isinstance(s, (Integral, np.integer)) and s > 0 for s in sizes
-        ):
-            raise ValueError(
-                f"hidden_layer_sizes must hold at least one positive integer; got {sizes!r}"
-            )
-
-    # Stage 1
+        check_layer_sizes(self.hidden_layer_sizes)
 
     @property
     def _learns_partition(self):
         return isinstance(self.partitioner, str) and self.partitioner == "neural"
 
+    @property
+    def _needs_nuisances(self):
+        return self.cell_estimator == "average" or self._learns_partition
+
+    def _stage_1(self):
+        net_params = {
+            "hidden_layer_sizes": tuple(self.hidden_layer_sizes),
+            "max_epochs": self.max_epochs,
+            "device": self.device,
+            "random_state": self._nuisance_seed,
+        }
+        return NuisanceFits(
+            self.propensity_estimator,
+            self.outcome_estimator,
+            net_params,
+            self.cv,
+            self.validation_fraction,
+            withholds_validation=self._learns_partition,
+            seed=self._split_seed,
+        )
+
     def _fit_nuisances(self, data):
         """Set the nuisances, and which rows they have not seen."""
         self.propensity_estimator_ = self.outcome_estimator_ = self._nuisances = None
         self._fold = None
-        if self.cell_estimator == "refit" and not self._learns_partition:
+        if not self._needs_nuisances:
             return
-        if self.cv is None:
-            train, valid = self._split(data)
-            members = [self._fit_member(data, train, valid)]
-        else:
-            self._fold = self._draw_folds(data)
-            members = []
-            for k in range(self.cv):
-                rest = np.flatnonzero(self._fold != k)
-                train, valid = self._split(data.take(rest))
-                everything = None if self._has_net() else rest
-                members.append(self._fit_member(data, rest[train], rest[valid], everything))
-        self._nuisances = members[0] if self.cv is None else AveragedNuisances(members)
-        propensities = [member.propensity for member in members]
-        outcomes = [member.outcomes for member in members]
-        self.propensity_estimator_ = propensities[0] if self.cv is None else propensities
-        self.outcome_estimator_ = outcomes[0] if self.cv is None else outcomes
+        self._nuisances, self._fold = self._stage_1().fit(data)
+        self.propensity_estimator_ = self._nuisances.propensity
+        self.outcome_estimator_ = self._nuisances.outcomes
 
     def _nuisance_settings(self):
         """All that the nuisances depend on besides the rows, in a form that can be compared."""
@@ -443,156 +411,50 @@ class CATEBounder(BaseCATEBounder):
             "propensity_estimator outcome_estimator cv hidden_layer_sizes max_epochs device "
             "validation_fraction random_state"
         ).split()
-        skipped = self.cell_estimator == "refit" and not self._learns_partition
-        user_sees_less = self._learns_partition and self.cv is None
         only_nets = self.propensity_estimator is None and self.outcome_estimator is None
-        return (
-            *(repr(getattr(self, name)) for name in names),
-            skipped,
-            user_sees_less and not only_nets,
-        )
-
-    def _has_net(self):
-        return self.propensity_estimator is None or self.outcome_estimator is None
-
-    def _fit_member(self, data, train, valid, everything=None):
-        """Nuisances of the training rows; estimators of the user may see the other ones too."""
-        if everything is None:
-            keeps_valid = self._learns_partition and self.cv is None
-            everything = train if keeps_valid else np.sort(np.append(train, valid))
-        train, valid, everything = (data.take(rows) for rows in (train, valid, everything))
-        if self._has_net():
-            nets = self._import_torch_side("_nuisance_nets")
-            params = self._net_params()
-        if self.propensity_estimator is None:
-            propensity = nets.fit_propensity_net(train, valid, **params)
-        else:
-            propensity = fit_propensity(self.propensity_estimator, everything)
-        if self.outcome_estimator is None:
-            outcomes = nets.fit_outcome_net(train, valid, **params)
-        else:
-            outcomes = fit_outcomes(self.outcome_estimator, everything)
-        return Nuisances(propensity, outcomes)
-
-    def _net_params(self):
-        return {
-            "hidden_layer_sizes": tuple(self.hidden_layer_sizes),
-            "max_epochs": self.max_epochs,
-            "device": self.device,
-            "random_state": self._nuisance_seed,
-        }
-
-    def _import_torch_side(self, module):
-        for package in ("torch", "skorch", "safetensors"):
-            import_optional(package, extra="torch", needed_by=f"CATEBounder ({_WHY_TORCH})")
-        return import_optional(f"skml.causal.{module}", extra="torch", needed_by="CATEBounder")
-
-    def _split(self, data):
-        """Training and validation rows; each arm keeps a training row."""
-        rng = np.random.RandomState(self._split_seed)
-        train, valid = [], []
-        for arm in (0, 1):
-            rows = rng.permutation(np.flatnonzero(data.treatment == arm))
-            n_valid = min(round(self.validation_fraction * len(rows)), len(rows) - 1)
-            valid.append(rows[:n_valid])
-            train.append(rows[n_valid:])
-        return np.sort(np.concatenate(train)), np.sort(np.concatenate(valid))
-
-    def _draw_folds(self, data):
-        least = np.bincount(data.treatment, minlength=2).min()
-        if least < self.cv:
-            raise ValueError(
-                f"cv={self.cv} folds need at least {self.cv} rows of each treatment class; the "
-                f"smaller one has {least}"
-            )
-        fold = np.empty(len(data), dtype=np.intp)
-        folds = StratifiedKFold(self.cv, shuffle=True, random_state=self._split_seed)
-        for k, (_, rows) in enumerate(folds.split(data.X, data.treatment)):
-            fold[rows] = k
-        return fold
-
-    # Stage 2
+        user_sees_less = self._learns_partition and self.cv is None and not only_nets
+        values = [repr(getattr(self, name)) for name in names]
+        return *values, self._needs_nuisances, user_sees_less
 
     def _fit_partition(self, seed):
         data = self._data
         self.loss_curve_, self.n_iter_ = [], 0
         if self._learns_partition:
-            side = self._import_torch_side("_neural_partition")
-            train, valid = self._split(data)
-            names = (
-                "balance_weight guidance_weight temperature learning_rate max_iter batch_size "
-                "n_iter_no_change n_init device verbose"
-            ).split()
-            params = {name: getattr(self, name) for name in names}
-            partition = side.NeuralPartition(
-                self.n_cells,
-                hidden_layer_sizes=tuple(self.hidden_layer_sizes),
-                random_state=seed,
-                **params,
-            )
-            # A validation set that is empty (a few rows in all) is replaced by the training rows.
-            valid = valid if len(valid) else train
-            self.partitioner_ = partition.fit(
-                *(self._partition_data(side, part, seed) for part in (train, valid))
-            )
+            self.partitioner_ = self._fit_neural_partition(data, seed)
             self.loss_curve_ = self.partitioner_.record_.loss_curve
             self.n_iter_ = self.partitioner_.record_.n_iter
             self._known_labels = np.arange(self.n_cells)
             return
-        if isinstance(self.partitioner, str):
-            partition = KMeans(self.n_cells, n_init=10, random_state=seed)
-        else:
-            partition = clone(self.partitioner, safe=False)
-        weighted = accepts_weights(partition) and not np.all(data.weight == 1)
-        partition.fit(data.instrument, **({"sample_weight": data.weight} if weighted else {}))
-        self.partitioner_ = partition
-        self._known_labels = np.unique(self._raw_labels(data.instrument))
+        clusterer = self.partitioner
+        if isinstance(clusterer, str):
+            clusterer = KMeans(self.n_cells, n_init=10, random_state=seed)
+        self.partitioner_ = fit_clusterer(clusterer, data)
+        self._known_labels = np.unique(raw_labels(self.partitioner_, data.instrument))
 
-    def _partition_data(self, side, rows, seed):
-        rows = rows[self._sample_rows(len(rows), seed)]
-        data = self._data.take(rows)
-        if self._fold is None:
-            tables = tables_of_unique(self._nuisances, data.X, data.instrument, np.float32)
-        else:
-            tables = np.empty((3, len(rows), len(rows)), dtype=np.float32)
-            for k, member in enumerate(self._nuisances.members):
-                own = self._fold[rows] == k
-                if own.any():
-                    tables[:, own] = tables_of_unique(
-                        member, data.X[own], data.instrument, np.float32
-                    )
-        return side.PartitionData(tables, data.instrument, data.treatment, data.y, data.weight)
-
-    def _sample_rows(self, n, seed):
-        """At most `max_reference` of n rows, in order."""
-        if n <= self.max_reference:
-            return np.arange(n)
-        chosen = np.random.RandomState(seed).choice(n, self.max_reference, replace=False)
-        return np.sort(chosen)
-
-    # Cells
-
-    def _raw_labels(self, instrument):
-        labels = np.asarray(self.partitioner_.predict(instrument))
-        if labels.shape != (len(instrument),):
-            raise ValueError(
-                "partitioner.predict must return one label for each row of the instrument; got "
-                f"shape {labels.shape} for {len(instrument)} rows"
-            )
-        return labels
-
-    def _labels(self, instrument):
-        labels = self._raw_labels(instrument)
-        unknown = ~np.isin(labels, self._known_labels)
-        if unknown.any():
-            raise ValueError(
-                f"partitioner gives the label {labels[unknown].tolist()[0]!r}, which it gave to no "
-                "training row"
-            )
-        return np.searchsorted(self._known_labels, labels)
+    def _fit_neural_partition(self, data, seed):
+        side = import_torch_side("_neural_partition")
+        names = (
+            "balance_weight guidance_weight temperature learning_rate max_iter batch_size "
+            "n_iter_no_change n_init device verbose"
+        ).split()
+        partition = side.NeuralPartition(
+            self.n_cells,
+            hidden_layer_sizes=tuple(self.hidden_layer_sizes),
+            random_state=seed,
+            **{name: getattr(self, name) for name in names},
+        )
+        train, valid = self._stage_1().split(data)
+        # A validation set that is empty (a few rows in all) is replaced by the training rows.
+        parts = (
+            rows[sample_rows(len(rows), self.max_reference, seed)]
+            for rows in (train, valid if len(valid) else train)
+        )
+        return partition.fit(
+            *(partition_data(self._nuisances, self._fold, data, rows) for rows in parts)
+        )
 
     def _fit_cells(self, data):
-        cell = self._labels(data.instrument)
+        cell = cells_of(self.partitioner_, self._known_labels, data.instrument)
         n_labels = len(self._known_labels)
         self.cell_probabilities_ = np.bincount(cell, data.weight, minlength=n_labels)
         self.cell_probabilities_ /= data.weight.sum()
@@ -603,53 +465,24 @@ class CATEBounder(BaseCATEBounder):
                 "temperature, a greater balance_weight or more starts (n_init) may help.",
                 UserWarning,
             )
-        rows = self._sample_rows(len(data), self._reference_seed)
+        rows = sample_rows(len(data), self.max_reference, self._reference_seed)
         self.reference_instrument_ = data.instrument[rows]
         self._set_averages(cell[rows], data.weight[rows], n_labels)
         self.cell_propensity_ = self._regressions = None
         if self.cell_estimator == "refit":
-            classifier, regressor = self._cell_estimators()
+            classifier, regressor = self._stage_1().cell_estimators()
             self._regressions = CellRegressions(classifier, regressor).fit(data, cell, n_labels)
-            self.cell_propensity_ = CellClassifier(classifier).fit(
-                data.X, cell, n_labels, data.weight
-            )
+            self.cell_propensity_ = CellClassifier(classifier).fit(data, cell, n_labels)
 
     def _set_averages(self, cell, weight, n_labels):
-        """Distinct reference instruments, and their weights in the average of each cell."""
-        self._distinct, where = np.unique(self.reference_instrument_, axis=0, return_inverse=True)
-        share = np.zeros((len(self._distinct), n_labels))
-        np.add.at(share, (where.ravel(), cell), weight)
-        mass = share.sum(axis=0)
-        # A cell that no reference instrument falls in is empty: NaN.
-        with np.errstate(invalid="ignore"):
-            self._averages = share / mass
-
-    def _cell_estimators(self):
-        classifier, regressor = self.propensity_estimator, self.outcome_estimator
-        if self._has_net():
-            nets = self._import_torch_side("_nuisance_nets")
-            if classifier is None:
-                classifier = nets.CovariateNet("classes", **self._net_params())
-            if regressor is None:
-                regressor = nets.CovariateNet("moments", **self._net_params())
-        return classifier, regressor
+        self._distinct, self._averages = weights_of_averages(
+            self.reference_instrument_, cell, weight, n_labels
+        )
 
     def _unit_cells(self, X):
         if self._regressions is not None:
             return self._regressions.predict(X)
-        filled = ~np.isnan(self._averages).any(axis=0)
-        cells = np.full((3, len(X), len(filled)), np.nan)
-        step = max(1, _PAIRS_AT_ONCE // len(self._distinct))
-        for start in range(0, len(X), step):
-            part = slice(start, start + step)
-            tables = self._nuisances.tables(X[part], self._distinct)
-            cells[:, part, filled] = tables @ self._averages[:, filled]
-        return within_range(*cells)
-
-    def _cell_index(self, instrument, n_rows):
-        cell = self.partition(instrument)
-        check_lengths(range(n_rows), instrument=cell)
-        return cell
+        return averaged_cells(self._nuisances, X, self._distinct, self._averages)
 
     def _cell_probability(self, X, cell):
         if self.cell_propensity_ is None:
@@ -665,6 +498,3 @@ class CATEBounder(BaseCATEBounder):
                 model._fit_nuisances(model._data)
             model._fit_cells(model._data)
         return model
-
-
-_WHY_TORCH = "a neural partition, or a network in place of propensity_estimator=None"

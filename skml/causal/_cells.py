@@ -1,11 +1,69 @@
-"""Regressions inside each cell, for an instrument that may depend on the covariates."""
+"""The quantities of the cells: averages over the instruments of each, or regressions inside it.
+
+Averages need an instrument that is independent of the covariates; regressions do not.
+"""
 
 import numpy as np
 from sklearn.base import clone
 
 from ._nuisances import fit_weighted
 
+_PAIRS_AT_ONCE = 2**19
 _LEAST_PROPENSITY = 1e-3
+
+
+def weights_of_averages(instrument, cell, weight, n_cells):
+    """Weights of the instruments in the average of each cell.
+
+    Parameters
+    ----------
+    instrument : ndarray of shape (n, n_instruments)
+        The instruments that are averaged over.
+    cell : ndarray of int of shape (n,)
+        Their cells.
+    weight : ndarray of shape (n,)
+        Weights of the rows.
+    n_cells : int
+        Number of cells.
+
+    Returns
+    -------
+    distinct : ndarray of shape (n_distinct, n_instruments)
+        The different instruments.
+    averages : ndarray of shape (n_distinct, n_cells)
+        Their weights, which sum to 1 in each cell; NaN in the column of an empty cell.
+    """
+    distinct, where = np.unique(instrument, axis=0, return_inverse=True)
+    share = np.zeros((len(distinct), n_cells))
+    np.add.at(share, (where.ravel(), cell), weight)
+    with np.errstate(invalid="ignore"):
+        return distinct, share / share.sum(axis=0)
+
+
+def averaged_cells(nuisances, X, distinct, averages):
+    """Average the nuisances over the instruments of each cell.
+
+    Parameters
+    ----------
+    nuisances : object with the method ``tables``
+        The fitted nuisances.
+    X : ndarray of shape (n, n_features)
+        Covariates.
+    distinct, averages : ndarray
+        As `weights_of_averages` returns them.
+
+    Returns
+    -------
+    pi, m1, m0 : tuple of ndarray of shape (n, n_cells)
+        The quantities, NaN for an empty cell.
+    """
+    filled = ~np.isnan(averages).any(axis=0)
+    cells = np.full((3, len(X), len(filled)), np.nan)
+    step = max(1, _PAIRS_AT_ONCE // len(distinct))
+    for start in range(0, len(X), step):
+        part = slice(start, start + step)
+        cells[:, part, filled] = nuisances.tables(X[part], distinct) @ averages[:, filled]
+    return within_range(*cells)
 
 
 class CellRegressions:
@@ -95,14 +153,14 @@ class CellClassifier:
     def __init__(self, estimator):
         self.estimator = estimator
 
-    def fit(self, X, cell, n_cells, weight):
+    def fit(self, data, cell, n_cells):
         """Fit the classifier; a single cell has probability 1."""
         self.n_cells = n_cells
         self.known = np.unique(cell)
         self.model = None
         if len(self.known) > 1:
             self.model = fit_weighted(
-                clone(self.estimator), X, cell, weight, "propensity_estimator"
+                clone(self.estimator), data.X, cell, data.weight, "propensity_estimator"
             )
         return self
 

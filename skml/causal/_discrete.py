@@ -2,13 +2,12 @@
 
 import copy
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.validation import validate_data
 
 from skml.utils import restores_on_error
 
@@ -16,16 +15,7 @@ from ._balke_pearl import balke_pearl_bounds, law_of_cells
 from ._base import BaseCATEBounder, resampled_rows
 from ._cells import CellClassifier, CellRegressions
 from ._honest import balke_pearl_terms
-from ._validation import (
-    Data,
-    check_lengths,
-    check_treatment,
-    check_weight,
-    require_arrays,
-    require_instance,
-    require_regressor,
-    resolve_outcome_bounds,
-)
+from ._validation import require_instance, require_regressor
 
 
 class DiscreteCATEBounder(BaseCATEBounder):
@@ -180,26 +170,13 @@ class DiscreteCATEBounder(BaseCATEBounder):
         require_instance("propensity_estimator", self.propensity_estimator)
         require_instance("outcome_estimator", self.outcome_estimator)
         require_regressor(self.outcome_estimator)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        require_arrays("DiscreteCATEBounder.fit", treatment=treatment, instrument=instrument)
-        codes = _as_codes(instrument)
-        treatment = column_or_1d(treatment)
-        check_lengths(X, treatment=treatment, instrument=codes)
-        weight = check_weight(sample_weight, X)
-        kept = weight > 0
-        self.treatment_classes_, treated = check_treatment(treatment[kept])
-        self.outcome_bounds_ = resolve_outcome_bounds(
-            self.outcome_bounds, y[kept], type(self).__name__
-        )
-        s1, s2 = self.outcome_bounds_
-        self.n_instrument_features_in_ = codes.shape[1]
-        levels, cell = np.unique(codes[kept], axis=0, return_inverse=True)
+        data = self._fit_data(X, y, treatment, _as_codes, instrument, sample_weight)
+        levels, cell = np.unique(data.instrument, axis=0, return_inverse=True)
         self.instrument_levels_ = [tuple(level) for level in levels.tolist()]
         self.n_cells_ = len(levels)
-        unit_y = (y[kept] - s1) / (s2 - s1)
-        self._check_levels(kept.sum(), unit_y)
-        self._data = Data(X[kept], cell.ravel(), treated, unit_y, weight[kept])
-        self.cell_probabilities_ = np.bincount(cell.ravel(), weight[kept]) / weight.sum()
+        self._check_levels(len(data), data.y)
+        self._data = replace(data, instrument=cell.ravel())
+        self.cell_probabilities_ = np.bincount(cell.ravel(), data.weight) / data.weight.sum()
         self._fit_cells(self._data)
         self._warn_of_crossing(self._unit_bounds(self._data.X))
         return self
@@ -229,7 +206,7 @@ class DiscreteCATEBounder(BaseCATEBounder):
         self.cell_regressions_ = CellRegressions(classifier, regressor)
         self.cell_regressions_.fit(data, data.instrument, self.n_cells_)
         self.cell_propensity_ = CellClassifier(classifier)
-        self.cell_propensity_.fit(data.X, data.instrument, self.n_cells_, data.weight)
+        self.cell_propensity_.fit(data, data.instrument, self.n_cells_)
 
     def _unit_cells(self, X):
         return self.cell_regressions_.predict(X)
@@ -284,11 +261,6 @@ class DiscreteCATEBounder(BaseCATEBounder):
                 f"are {self.instrument_levels_[:5]}"
             )
         return np.array([index[tuple(level)] for level in levels.tolist()])[where.ravel()]
-
-    def _cell_index(self, instrument, n_rows):
-        cell = self.partition(instrument)
-        check_lengths(range(n_rows), instrument=cell)
-        return cell
 
     def _cell_probability(self, X, cell):
         return self.cell_propensity_.predict_proba(X)[np.arange(len(X)), cell]

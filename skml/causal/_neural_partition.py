@@ -1,7 +1,6 @@
 """Stage 2: a partition of the instrument that is learned for tight bounds. Imports torch."""
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,27 +15,6 @@ from ._honest import Rows, manski_terms
 
 _LEAST_MASS = 1e-4
 _STEPS_PER_VALIDATION = 5
-
-
-@dataclass(frozen=True)
-class PartitionData:
-    """Rows with the tables of their nuisances, the outcome in [0, 1].
-
-    Attributes
-    ----------
-    tables : ndarray of shape (3, n, n)
-        pi, m1 and m0 of each covariate row with each instrument row.
-    instrument : ndarray of shape (n, p)
-        The instrument.
-    treatment, y, weight : ndarray of shape (n,)
-        Treatment (0 or 1), outcome and weight.
-    """
-
-    tables: np.ndarray
-    instrument: np.ndarray
-    treatment: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
 
 
 class PartitionNet(nn.Module):

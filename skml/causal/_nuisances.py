@@ -75,6 +75,16 @@ class AveragedNuisances:
     def __init__(self, members):
         self.members = members
 
+    @property
+    def propensity(self):
+        """The members' models of the treatment."""
+        return [member.propensity for member in self.members]
+
+    @property
+    def outcomes(self):
+        """The members' models of the outcome."""
+        return [member.outcomes for member in self.members]
+
     def tables(self, X, Z, dtype=np.float64):
         """Mean of the members' tables (3, n_x, n_z)."""
         total = self.members[0].tables(X, Z, dtype)

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -74,6 +75,14 @@ def require_regressor(estimator):
         raise TypeError(
             f"outcome_estimator must be a regressor, got the classifier {estimator!r}; the mean "
             "of a binary outcome is its probability, which a regressor estimates."
+        )
+
+
+def check_layer_sizes(sizes):
+    """At least one hidden layer, each of a positive width."""
+    if len(sizes) == 0 or not all(isinstance(s, (Integral, np.integer)) and s > 0 for s in sizes):
+        raise ValueError(
+            f"hidden_layer_sizes must hold at least one positive integer; got {sizes!r}"
         )
 
 

@@ -15,10 +15,10 @@ from torch import nn
 from skml.causal import CATEBounder
 from skml.causal._neural_partition import (
     NeuralPartition,
-    PartitionData,
     PartitionNet,
     straight_through_cells,
 )
+from skml.causal._partitions import PartitionData
 from skml.datasets import make_iv_cate
 
 N, N_CELLS, BATCH = 2000, 4, 128

@@ -247,7 +247,8 @@ def test_oracle_09_every_partition_is_valid(dataset):
 @pytest.mark.parametrize(("dataset", "n_samples"), [(1, 1000), ("polygenic", 1500)])
 def test_oracle_09_learned_cells_are_tighter_than_clusters(dataset, n_samples):
     pytest.importorskip("skorch")
-    from skml.causal._neural_partition import NeuralPartition, PartitionData
+    from skml.causal._neural_partition import NeuralPartition
+    from skml.causal._partitions import PartitionData
 
     data = make_iv_cate(dataset, n_samples, random_state=0)
     low, high = data.outcome_bounds
