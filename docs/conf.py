@@ -24,6 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "api_pages",
     "external_links",
+    "method_table",
     "result_pages",
 ]
 exclude_patterns = ["_build", "_ext", "**/README.rst", "**/GALLERY_HEADER.rst"]
@@ -71,7 +72,19 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+# Pages that have none below them: an empty sidebar would only take their width.
+html_sidebars = {
+    page: []
+    for page in (
+        "index",
+        "install",
+        "getting_started",
+        "which_method",
+        "paper_versus_measured",
+        "benchmarks",
+        "faq",
+    )
+}
 
 # matplotlib's note that Agg cannot show a figure says nothing about an example.
 warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")

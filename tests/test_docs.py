@@ -19,10 +19,11 @@ sys.path.insert(0, str(DOCS / "_ext"))
 
 from api_pages import write_api_pages  # noqa: E402
 from external_links import external_uri  # noqa: E402
+from method_table import method_table, readme_rows  # noqa: E402
 from public_api import public_names, subpackage_names  # noqa: E402
 from ratio_chart import ratio_chart  # noqa: E402
 from result_files import read_benchmarks, read_reproductions  # noqa: E402
-from result_pages import format_value  # noqa: E402
+from result_pages import format_value, heading_and_story  # noqa: E402
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted(
@@ -62,12 +63,10 @@ BENCHMARK = {
 
 def method_rows():
     """Rows of the README's table: (method, sub-package, names, status)."""
-    rows = []
-    for line in README.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("|") and len(cells) == 5 and cells[2].startswith("`skml."):
-            rows.append((cells[0], cells[2].strip("`"), re.findall(r"`(\w+)`", cells[3]), cells[4]))
-    return rows
+    return [
+        (method, subpackage.strip("`"), re.findall(r"`(\w+)`", names), status)
+        for method, _, subpackage, names, status in readme_rows(README)
+    ]
 
 
 def is_importable(subpackage, name):
@@ -226,6 +225,27 @@ def test_result_pages_show_what_does_not_hold(tmp_path):
     assert "beside a peer" in re.search(r'<div class="ratio-chart">.*', html, re.DOTALL).group()
     assert "0.7123" in html
     assert "two cores" in html
+
+
+def test_result_pages_explain_themselves_by_the_docstring_of_the_script(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text('"""A claim: it holds.\n\nTwo parts:\n\nA   first\n    part\n- a list\n"""\n')
+    heading, story = heading_and_story(script)
+    assert heading == "A claim: it holds"
+    assert story == "Two parts:\n\nA\n   first\n   part\n- a list"
+
+
+def test_method_table_links_into_the_documentation():
+    rows = (
+        "| [A: b](docs/user_guide/a.rst) | C, [1](https://x.org/1) | `skml.a` | `A`, `b` "
+        "| available |\n"
+        "| D | E | `skml.d` | `D` | planned |\n"
+    )
+    table = method_table(rows)
+    assert ":doc:`A: b </user_guide/a>`" in table
+    assert "`1 <https://x.org/1>`__" in table
+    assert ":py:obj:`~skml.a.A`, :py:obj:`~skml.a.b`" in table
+    assert table.endswith("not there yet: D.\n")
 
 
 def test_bars_reach_from_the_peer_to_the_ratio():

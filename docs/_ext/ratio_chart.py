@@ -36,9 +36,10 @@ def _bar(row, position):
     start, end = sorted((position(1), position(ratio)))
     kind = "slower" if ratio < 1 else "faster"
     mark = "" if not goal else f'<i class="goal" style="left: {position(goal):.2f}%"></i>'
-    peer = f" beside {escape(str(row['peer']))}" if row["peer"] else ""
+    peer = str(row["peer"] or "")
+    label = row["name"] if peer in row["name"] else f"{row['name']} beside {peer}"
     return (
-        f'<div class="ratio"><span>{escape(row["name"])}{peer}</span><b>{ratio:.2g}</b>'
+        f'<div class="bar"><span>{escape(label)}</span><b>{ratio:.2g}</b>'
         f'<div class="track"><i class="one" style="left: {position(1):.2f}%"></i>'
         f'<i class="{kind}" style="left: {start:.2f}%; width: {end - start:.2f}%"></i>'
         f"{mark}</div></div>"

@@ -1,11 +1,36 @@
-"""Directives ``reproduction-results`` and ``benchmark-results``: tables from JSON files."""
+"""Directives ``reproduction-results`` and ``benchmark-results``: tables from JSON files.
 
+Each file gets a section, with the heading and the explanation that the script which wrote it has
+in its docstring.
+"""
+
+import ast
+import re
 from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
 from ratio_chart import ratio_chart
 from result_files import read_benchmarks, read_reproductions
+
+# "A  event sequences ...": a term, two spaces or more, its explanation.
+_TERM = re.compile(r"(\S.{0,12}?) {2,}(?=\S)")
+
+
+def heading_and_story(script):
+    """Split the docstring of a script: its first sentence, and the rest as reStructuredText."""
+    docstring = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8")))
+    heading, _, story = docstring.partition("\n")
+    lines, below_term = [], False
+    for line in story.strip().split("\n"):
+        term = _TERM.match(line)
+        below_term = bool(term) or (below_term and line.startswith(" "))
+        if term:
+            lines += [term[1], "   " + line[term.end() :]]
+        else:
+            lines.append("   " + line.strip() if below_term else line)
+    return heading.rstrip("."), "\n".join(lines)
 
 
 def format_value(value):
@@ -62,6 +87,7 @@ class _Results(Directive):
     """Read the JSON files of ``folder`` and lay out one section per file."""
 
     folder = ""
+    script = ""
     nothing = ""
 
     def run(self):
@@ -73,19 +99,29 @@ class _Results(Directive):
         results = self.read(folder)
         if not results:
             return [nodes.paragraph(text=self.nothing)]
-        sections = []
-        for result in results:
-            section = nodes.section(ids=[nodes.make_id(f"{self.folder}-{result['page']}")])
-            section += nodes.title(text=result["page"].replace("_", " "))
-            section += self.layout(result)
-            sections.append(section)
-        return sections
+        return [self.section(result, Path(env.srcdir)) for result in results]
+
+    def section(self, result, source):
+        page = result["page"]
+        script = source.parent / self.script.format(page)
+        section = nodes.section(ids=[nodes.make_id(f"{self.folder}-{page}")])
+        if script.exists():
+            self.state.document.settings.env.note_dependency(str(script))
+            heading, story = heading_and_story(script)
+        else:
+            heading, story = page.replace("_", " "), ""
+        section += nodes.title(text=heading)
+        lines = StringList(story.splitlines(), source=str(script))
+        self.state.nested_parse(lines, self.content_offset, section)
+        section += self.layout(result)
+        return section
 
 
 class ReproductionResults(_Results):
     """Tables and gates of the reproductions."""
 
     folder = "reproductions"
+    script = "examples/reproductions/{}.py"
     nothing = "No reproduction has been recorded yet."
     read = staticmethod(read_reproductions)
 
@@ -111,6 +147,7 @@ class BenchmarkResults(_Results):
     """Times of our code beside a named peer."""
 
     folder = "benchmarks"
+    script = "tests/benchmarks/bench_{}.py"
     nothing = "No benchmark has been recorded yet."
     read = staticmethod(read_benchmarks)
 

@@ -28,8 +28,6 @@ pytestmark = [
 PAGES = sorted(
     str(path.relative_to(SITE)) for path in SITE.rglob("*.html") if "_static" not in path.parts
 )
-# Written by hand, or drawn by an example: what is worth looking at on a phone.
-PROSE = [page for page in PAGES if not page.startswith(("api/generated", "genindex"))]
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
@@ -140,12 +138,36 @@ def test_search_finds_every_estimator(browser, address):
     assert not missed
 
 
+# Text that is cut off by the edge of the page, and not in a box that scrolls.
+CUT_OFF = """() => [...document.querySelectorAll("main h1, main h2, main h3, main p, main dt")]
+  .filter(e => !e.closest(".pst-scrollable-table-container, pre, math, .sphx-glr-thumbnails"))
+  .filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0
+               || e.getBoundingClientRect().right > window.innerWidth)
+  .map(e => e.textContent.trim().slice(0, 60))"""
+# Bars of a chart that lie on their own label.
+COVERED = """() => [...document.querySelectorAll(".ratio-chart .bar")]
+  .filter(e => e.querySelector("span").getBoundingClientRect().bottom
+               > e.querySelector(".track").getBoundingClientRect().top + 1)
+  .map(e => e.textContent)"""
+
+
 def test_pages_fit_a_phone(browser, address):
     page, wide = browser.new_page(viewport=PHONE), []
-    for name in PROSE:
+    for name in PAGES:
         page.goto(address + name)
         width = page.evaluate("document.documentElement.scrollWidth")
         if width > PHONE["width"]:
             wide.append(f"{name}: {width} px")
+        if cut := page.evaluate(CUT_OFF):
+            wide.append(f"{name}: {cut}")
     page.close()
     assert not wide, "\n".join(wide)
+
+
+def test_bars_of_a_chart_leave_their_labels_free(browser, address):
+    page = browser.new_page(viewport=PHONE)
+    page.goto(address + "benchmarks.html")
+    assert page.locator(".ratio-chart .bar").count()
+    covered = page.evaluate(COVERED)
+    page.close()
+    assert not covered
