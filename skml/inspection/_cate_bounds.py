@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.utils import check_array
 
-from skml.utils._optional import import_optional
+from ._display import AxesMixin, optional_floats
 
 
-class CATEBoundsDisplay:
+class CATEBoundsDisplay(AxesMixin):
     """Effect bounds along one covariate, or the cells of the instrument behind them.
 
     Make it by :meth:`from_estimator` or :meth:`from_cells`; the constructor takes the values.
@@ -73,10 +73,9 @@ class CATEBoundsDisplay:
             raise ValueError("x and bounds belong together, and so do instrument and cells")
         if (x is None) == (instrument is None):
             raise ValueError("either x and bounds or instrument and cells must be given")
-        self.x = None if x is None else np.asarray(x, dtype=np.float64)
-        self.bounds = None if bounds is None else np.asarray(bounds, dtype=np.float64)
-        self.tau = None if tau is None else np.asarray(tau, dtype=np.float64)
-        self.instrument = None if instrument is None else np.asarray(instrument, np.float64)
+        self.x, self.bounds = optional_floats(x), optional_floats(bounds)
+        self.tau = optional_floats(tau)
+        self.instrument = optional_floats(instrument)
         self.cells = None if cells is None else np.asarray(cells)
         self.feature_name = feature_name
         self.instrument_names = instrument_names
@@ -179,14 +178,14 @@ class CATEBoundsDisplay:
         )
         return display.plot(ax=ax, **plot_params)
 
-    def plot(self, ax=None, **params):
+    def plot(self, ax=None, **plot_params):
         """Draw the bounds or the cells.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on; None: new ones.
-        **params : dict
+        **plot_params : dict
             Passed to `Axes.fill_between` (bounds), `Axes.scatter` (cells of two columns) or
             `Axes.hist` (cells of one column).
 
@@ -195,39 +194,34 @@ class CATEBoundsDisplay:
         CATEBoundsDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="CATEBoundsDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_, self.artists_ = ax, ax.figure, []
+        ax = self._open_axes(ax)
+        self.artists_ = []
         if self.x is not None:
-            self._draw_bounds(params)
+            self._plot_bounds(plot_params)
         else:
-            self._draw_cells(params)
+            self._plot_cells(plot_params)
         ax.legend()
         return self
 
-    def _draw_bounds(self, params):
-        style = {"alpha": 0.3, "label": "bounds", **params}
+    def _plot_bounds(self, plot_params):
+        style = {"alpha": 0.3, "label": "bounds", **plot_params}
         self.artists_.append(self.ax_.fill_between(self.x, *self.bounds.T, **style))
         if self.tau is not None:
             self.artists_ += self.ax_.plot(self.x, self.tau, color="black", label="effect")
-        self.ax_.set_xlabel(self.feature_name)
-        self.ax_.set_ylabel("Effect")
+        self.ax_.set(xlabel=self.feature_name, ylabel="Effect")
 
-    def _draw_cells(self, params):
+    def _plot_cells(self, plot_params):
         labels = np.unique(self.cells)
         parts = [self.instrument[self.cells == label] for label in labels]
         names = [f"cell {label}" for label in labels]
         if self.instrument.shape[1] == 1:
-            style = {"bins": 40, "stacked": True, "label": names, **params}
+            style = {"bins": 40, "stacked": True, "label": names, **plot_params}
             _, _, drawn = self.ax_.hist([part[:, 0] for part in parts], **style)
             self.artists_ += [drawn] if len(labels) == 1 else list(drawn)
             self.ax_.set_ylabel("rows")
         else:
             for part, name in zip(parts, names, strict=True):
-                style = {"s": 10, "label": name, **params}
+                style = {"s": 10, "label": name, **plot_params}
                 self.artists_.append(self.ax_.scatter(*part.T, **style))
             self.ax_.set_ylabel(self.instrument_names[1])
         self.ax_.set_xlabel(self.instrument_names[0])

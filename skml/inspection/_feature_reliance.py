@@ -4,10 +4,11 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from skml.utils._missing_cells import combine_missing_mask
-from skml.utils._optional import import_optional
+
+from ._display import AxesMixin, check_one_entry_each
 
 
-class FeatureRelianceDisplay:
+class FeatureRelianceDisplay(AxesMixin):
     """Bars per feature: how often it is missing, and how often a missing value of it is read.
 
     Make it by :meth:`from_estimator`; the constructor takes the shares.
@@ -68,13 +69,12 @@ class FeatureRelianceDisplay:
         if feature_names is None:
             feature_names = [f"feature_{j}" for j in range(self.missing.size)]
         self.feature_names = np.asarray(feature_names, dtype=str)
-        for name in ("reliance", "feature_names"):
-            shape = getattr(self, name).shape
-            if shape != self.missing.shape:
-                raise ValueError(
-                    f"{name} must have one entry for each of the {self.missing.size} features; "
-                    f"got shape {shape}"
-                )
+        check_one_entry_each(
+            self.missing.shape,
+            "features",
+            reliance=self.reliance,
+            feature_names=self.feature_names,
+        )
 
     @classmethod
     def from_estimator(
@@ -136,7 +136,7 @@ class FeatureRelianceDisplay:
         )
         return display.plot(ax=ax, **plot_params)
 
-    def plot(self, ax=None, *, max_features=20, label=None, **bar_params):
+    def plot(self, ax=None, *, max_features=20, **bar_params):
         """Draw the bars, most missing feature first.
 
         Parameters
@@ -146,8 +146,6 @@ class FeatureRelianceDisplay:
         max_features : int, default=20
             Greatest number of features to show; those without a missing value are left out, unless
             none has one.
-        label : str, default=None
-            Name of the bars of the reliance in the legend; None: "missing and read".
         **bar_params : dict
             Passed to `Axes.barh` for the bars of the reliance.
 
@@ -156,22 +154,17 @@ class FeatureRelianceDisplay:
         FeatureRelianceDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="FeatureRelianceDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
+        ax = self._open_axes(ax)
         shown = np.argsort(-self.missing, kind="stable")
         if (self.missing > 0).any():
             shown = shown[self.missing[shown] > 0]
         shown = shown[:max_features]
         position = np.arange(len(shown))
         ax.barh(position, self.missing[shown], height=0.8, color="0.88", label="missing")
-        style = {"height": 0.5, "label": label or "missing and read", **bar_params}
+        style = {"height": 0.5, "label": "missing and read", **bar_params}
         self.bars_ = ax.barh(position, self.reliance[shown], **style)
         ax.set_yticks(position, self.feature_names[shown])
         ax.invert_yaxis()
         ax.set_xlabel("Share of rows")
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self

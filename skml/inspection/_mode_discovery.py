@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skml.utils._optional import import_optional
+from ._display import AxesMixin
 
 
-class ModeDiscoveryDisplay:
+class ModeDiscoveryDisplay(AxesMixin):
     """Number of distinct good objects visited in training, over reward calls.
 
     Make it by :meth:`from_estimator`; the constructor takes the curve.
@@ -66,7 +66,7 @@ class ModeDiscoveryDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, *, threshold=None, quantile=0.995, name=None, ax=None, **line_params
+        cls, estimator, *, threshold=None, quantile=0.995, name=None, ax=None, **plot_params
     ):
         """Draw the curve of a sampler that was trained.
 
@@ -83,8 +83,8 @@ class ModeDiscoveryDisplay:
             Its name; None: its objective.
         ax : matplotlib Axes, default=None
             Axes to draw on; None: new ones.
-        **line_params : dict
-            Passed to `Axes.plot`.
+        **plot_params : dict
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class ModeDiscoveryDisplay:
             threshold=threshold,
             name=estimator.objective if name is None else name,
         )
-        return display.plot(ax=ax, **line_params)
+        return display.plot(ax=ax, **plot_params)
 
     def plot(self, ax=None, **line_params):
         """Draw the curve.
@@ -127,19 +127,16 @@ class ModeDiscoveryDisplay:
         ModeDiscoveryDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="ModeDiscoveryDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = self._open_axes(ax)
         n_modes = len(self.reward_calls)
         calls = np.concatenate([[0], self.reward_calls, [self.n_calls]])
         found = np.concatenate([np.arange(n_modes + 1), [n_modes]])
         style = {"drawstyle": "steps-post", "label": self.name, **line_params}
         (self.line_,) = ax.plot(calls, found, **style)
-        ax.set_xlabel("Reward calls")
-        ax.set_ylabel(f"Distinct objects with a reward of at least {self.threshold:.3g}")
+        ax.set(
+            xlabel="Reward calls",
+            ylabel=f"Distinct objects with a reward of at least {self.threshold:.3g}",
+        )
         if self.name is not None:
             ax.legend()
         return self

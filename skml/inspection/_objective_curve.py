@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from skml.utils._optional import import_optional
+from ._display import AxesMixin
 
 
-class ObjectiveCurveDisplay:
+class ObjectiveCurveDisplay(AxesMixin):
     """Objective after each epoch of a solver, or its gap to the optimum.
 
     Make it by :meth:`from_estimator`; the constructor takes the curves.
@@ -60,7 +60,7 @@ class ObjectiveCurveDisplay:
             )
 
     @classmethod
-    def from_estimator(cls, estimator, *, optimum=None, ax=None, **line_params):
+    def from_estimator(cls, estimator, *, optimum=None, ax=None, **plot_params):
         """Plot the curve of a fitted estimator, one for each class if there are several.
 
         Parameters
@@ -71,8 +71,8 @@ class ObjectiveCurveDisplay:
             Least value of the objective.
         ax : matplotlib Axes, default=None
             Axes to draw on; None: new ones.
-        **line_params : dict
-            Passed to `Axes.plot`.
+        **plot_params : dict
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -93,7 +93,7 @@ class ObjectiveCurveDisplay:
             display = cls(curves=curve, labels=map(str, estimator.classes_), optimum=optimum)
         else:
             display = cls(curves=[curve], optimum=optimum)
-        return display.plot(ax=ax, **line_params)
+        return display.plot(ax=ax, **plot_params)
 
     def plot(self, ax=None, **line_params):
         """Draw the curves.
@@ -110,12 +110,8 @@ class ObjectiveCurveDisplay:
         ObjectiveCurveDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="ObjectiveCurveDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, []
+        ax = self._open_axes(ax)
+        self.lines_ = []
         labels = self.labels or [None] * len(self.curves)
         for curve, label in zip(self.curves, labels, strict=True):
             values = curve if self.optimum is None else curve - self.optimum
@@ -123,8 +119,8 @@ class ObjectiveCurveDisplay:
             self.lines_ += ax.plot(np.arange(1, len(values) + 1), values, **style)
         if self.optimum is not None:
             ax.set_yscale("log")
-        ax.set_xlabel("Epoch")
-        ax.set_ylabel("Objective" if self.optimum is None else "Objective above the optimum")
+        name = "Objective" if self.optimum is None else "Objective above the optimum"
+        ax.set(xlabel="Epoch", ylabel=name)
         if self.labels is not None:
             ax.legend()
         return self

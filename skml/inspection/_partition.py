@@ -4,12 +4,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skml.equivariant import equivariant_basis, format_partition
-from skml.utils._optional import import_optional
+
+from ._display import AxesMixin, optional_floats
 
 _GAP = 1.4
 
 
-class PartitionDisplay:
+class PartitionDisplay(AxesMixin):
     """Diagrams of the partitions that span a space of equivariant maps.
 
     Make it by :meth:`from_group` or :meth:`from_estimator`; the constructor takes what is drawn.
@@ -64,17 +65,17 @@ class PartitionDisplay:
     def __init__(self, partitions, *, order_in, order_out, weights=None):
         self.partitions = [tuple(tuple(block) for block in blocks) for blocks in partitions]
         self.order_in, self.order_out = order_in, order_out
-        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        self.weights = optional_floats(weights)
         points = list(range(order_in + order_out))
         for blocks in self.partitions:
             if sorted(point for block in blocks for point in block) != points:
                 raise ValueError(
-                    f"each of the partitions must hold the points {points} once; got {blocks!r}."
+                    f"each of the partitions must hold the points {points} once; got {blocks!r}"
                 )
         if self.weights is not None and self.weights.shape != (len(self.partitions),):
             raise ValueError(
                 f"weights must have the shape ({len(self.partitions)},) of partitions; got "
-                f"{self.weights.shape}."
+                f"{self.weights.shape}"
             )
 
     @classmethod
@@ -138,14 +139,14 @@ class PartitionDisplay:
         check_is_fitted(estimator)
         layers = estimator.module_.layers
         if not 0 <= layer < len(layers):
-            raise ValueError(f"layer must be from 0 to {len(layers) - 1}; got {layer}.")
+            raise ValueError(f"layer must be from 0 to {len(layers) - 1}; got {layer}")
         linear = layers[layer]
         available = {}
         for name, path in linear.paths.items():
             available.setdefault((path.order_in, path.order_out), name)
         orders = next(iter(available)) if orders is None else tuple(orders)
         if orders not in available:
-            raise ValueError(f"orders must be one of {list(available)}; got {orders}.")
+            raise ValueError(f"orders must be one of {list(available)}; got {orders}")
         name = available[orders]
         weight = linear.paths[name].weight.detach().double().cpu().numpy()
         display = cls(
@@ -175,17 +176,13 @@ class PartitionDisplay:
         PartitionDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="PartitionDisplay.plot"
-        )
         number, width = len(self.partitions), max(self.order_in, self.order_out, 1)
         if n_columns is None:
             n_columns = max(1, int(np.ceil(np.sqrt(number))))
-        if ax is None:
-            n_rows = max(1, -(-number // n_columns))
-            size = (1 + n_columns * (0.5 + 0.45 * width), 0.6 + 1.1 * n_rows)
-            _, ax = pyplot.subplots(figsize=size)
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, []
+        n_rows = max(1, -(-number // n_columns))
+        size = (1 + n_columns * (0.5 + 0.45 * width), 0.6 + 1.1 * n_rows)
+        ax = self._open_axes(ax, figsize=size)
+        self.lines_ = []
         opacity = self._opacities()
         for i, blocks in enumerate(self.partitions):
             x = (i % n_columns) * (width + _GAP)

@@ -4,10 +4,11 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from skml.utils._missing_cells import combine_missing_mask
-from skml.utils._optional import import_optional
+
+from ._display import AxesMixin, check_one_entry_each
 
 
-class PathUnionDisplay:
+class PathUnionDisplay(AxesMixin):
     """Reliance of the first t trees of a forest together, and of each tree alone.
 
     Make it by :meth:`from_estimator`; the constructor takes the shares.
@@ -66,11 +67,7 @@ class PathUnionDisplay:
         self.union = np.asarray(union, dtype=np.float64)
         self.single = np.asarray(single, dtype=np.float64)
         self.bound = bound
-        if self.single.shape != self.union.shape:
-            raise ValueError(
-                f"single must have one entry for each of the {self.union.size} trees of union; "
-                f"got shape {self.single.shape}"
-            )
+        check_one_entry_each(self.union.shape, "trees of union", single=self.single)
 
     @classmethod
     def from_estimator(
@@ -122,15 +119,13 @@ class PathUnionDisplay:
         display = cls(union=union, single=single, bound=float(np.average(missing, weights=weight)))
         return display.plot(ax=ax, **plot_params)
 
-    def plot(self, ax=None, *, label=None, **line_params):
+    def plot(self, ax=None, **line_params):
         """Draw the curve of the union and a point for each tree.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on; None: new ones.
-        label : str, default=None
-            Name of the curve in the legend; None: "trees so far".
         **line_params : dict
             Passed to `Axes.plot` for the curve.
 
@@ -139,13 +134,9 @@ class PathUnionDisplay:
         PathUnionDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="PathUnionDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
+        ax = self._open_axes(ax)
         trees = np.arange(1, len(self.union) + 1)
-        style = {"label": label or "trees so far", **line_params}
+        style = {"label": "trees so far", **line_params}
         (self.line_,) = ax.plot(trees, self.union, **style)
         ax.plot(
             trees,
@@ -158,8 +149,6 @@ class PathUnionDisplay:
         if self.bound is not None:
             ax.axhline(self.bound, color="0.5", linestyle=":", label="rows that miss anything")
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_xlabel("Number of trees")
-        ax.set_ylabel("Missingness reliance")
+        ax.set(xlabel="Number of trees", ylabel="Missingness reliance")
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -4,10 +4,11 @@ import numpy as np
 from sklearn.base import clone
 
 from skml.quantization import RTNQuantizer
-from skml.utils._optional import import_optional
+
+from ._display import AxesMixin, check_one_entry_each, points_by_curve
 
 
-class QuantizationErrorDisplay:
+class QuantizationErrorDisplay(AxesMixin):
     """Relative layer error against bits per weight, one curve for each quantizer.
 
     Make it by :meth:`from_estimator` or :meth:`from_estimators`; the constructor takes the
@@ -67,13 +68,7 @@ class QuantizationErrorDisplay:
         self.bits = np.asarray(bits)
         self.errors = np.asarray(errors, dtype=np.float64)
         self.groups = None if groups is None else np.asarray(groups, dtype=str)
-        for name in ("errors", "groups"):
-            values = getattr(self, name)
-            if values is not None and values.shape != self.bits.shape:
-                raise ValueError(
-                    f"{name} must have one entry for each of the {len(self.bits)} bits; got "
-                    f"shape {values.shape}"
-                )
+        check_one_entry_each(self.bits.shape, "bits", errors=self.errors, groups=self.groups)
 
     @classmethod
     def from_estimator(
@@ -164,25 +159,15 @@ class QuantizationErrorDisplay:
         QuantizationErrorDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="QuantizationErrorDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, []
-        groups = np.full(self.bits.shape, "") if self.groups is None else self.groups
-        for label in dict.fromkeys(groups.tolist()):
-            points = np.flatnonzero(groups == label)
-            points = points[np.argsort(self.bits[points], kind="stable")]
+        ax = self._open_axes(ax)
+        self.lines_ = []
+        for label, points in points_by_curve(self.groups, self.bits):
             style = {"marker": "o", "label": label or None, **line_params}
-            (line,) = ax.plot(self.bits[points], self.errors[points], **style)
-            self.lines_.append(line)
+            self.lines_ += ax.plot(self.bits[points], self.errors[points], **style)
         if self.groups is not None:
             ax.legend()
-        ax.set_yscale("log")
         ax.set_xticks(np.unique(self.bits))
-        ax.set_xlabel("Bits per weight")
-        ax.set_ylabel("Relative layer error")
+        ax.set(yscale="log", xlabel="Bits per weight", ylabel="Relative layer error")
         return self
 
 

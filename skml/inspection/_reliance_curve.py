@@ -6,10 +6,11 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import GridSearchCV
 
 from skml.metrics import missingness_reliance_scorer
-from skml.utils._optional import import_optional
+
+from ._display import AxesMixin, check_one_entry_each, optional_floats, points_by_curve
 
 
-class RelianceCurveDisplay:
+class RelianceCurveDisplay(AxesMixin):
     """Score against missingness reliance, one point for each price alpha.
 
     Make it by :meth:`from_estimator`, :meth:`from_estimators` or :meth:`from_results`; the
@@ -83,17 +84,19 @@ class RelianceCurveDisplay:
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self.scores = np.asarray(scores, dtype=np.float64)
         self.reliances = np.asarray(reliances, dtype=np.float64)
-        self.scores_std = _as_optional_array(scores_std)
-        self.reliances_std = _as_optional_array(reliances_std)
+        self.scores_std = optional_floats(scores_std)
+        self.reliances_std = optional_floats(reliances_std)
         self.groups = None if groups is None else np.asarray(groups, dtype=str)
         self.score_name = score_name
-        for name in ("scores", "reliances", "scores_std", "reliances_std", "groups"):
-            values = getattr(self, name)
-            if values is not None and values.shape != self.alphas.shape:
-                raise ValueError(
-                    f"{name} must have one entry for each of the {len(self.alphas)} alphas; "
-                    f"got shape {values.shape}"
-                )
+        check_one_entry_each(
+            self.alphas.shape,
+            "alphas",
+            scores=self.scores,
+            reliances=self.reliances,
+            scores_std=self.scores_std,
+            reliances_std=self.reliances_std,
+            groups=self.groups,
+        )
 
     @classmethod
     def from_estimator(
@@ -317,21 +320,14 @@ class RelianceCurveDisplay:
         RelianceCurveDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="RelianceCurveDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, []
-        groups = np.full(self.alphas.shape, "") if self.groups is None else self.groups
-        for label in dict.fromkeys(groups.tolist()):
-            points = np.flatnonzero(groups == label)
-            points = points[np.argsort(self.alphas[points], kind="stable")]
+        ax = self._open_axes(ax)
+        self.lines_ = []
+        for label, points in points_by_curve(self.groups, self.alphas):
             style = {"marker": "o", "label": label or None, **line_params}
             (line,) = ax.plot(self.reliances[points], self.scores[points], **style)
             self.lines_.append(line)
             if error_bars and self.scores_std is not None:
-                self._draw_error_bars(points, line.get_color())
+                self._plot_error_bars(points, line.get_color())
             if annotate:
                 for i in points:
                     ax.annotate(
@@ -343,11 +339,10 @@ class RelianceCurveDisplay:
                     )
         if self.groups is not None:
             ax.legend()
-        ax.set_xlabel("Missingness reliance")
-        ax.set_ylabel(self.score_name)
+        ax.set(xlabel="Missingness reliance", ylabel=self.score_name)
         return self
 
-    def _draw_error_bars(self, points, color):
+    def _plot_error_bars(self, points, color):
         horizontal = None if self.reliances_std is None else self.reliances_std[points]
         self.ax_.errorbar(
             self.reliances[points],
@@ -407,10 +402,6 @@ def _points_of_search(cv_results, score, reliance, param_name):
         "scores_std": cv_results.get(f"std_test_{score}"),
         "reliances_std": cv_results.get(f"std_test_{reliance}"),
     }
-
-
-def _as_optional_array(values):
-    return None if values is None else np.asarray(values, dtype=np.float64)
 
 
 def _name_of_score(scoring):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from skml.utils._optional import import_optional
+from ._display import AxesMixin
 
 
-class SampleDistributionDisplay:
+class SampleDistributionDisplay(AxesMixin):
     """Probabilities with which a sampler draws objects, against those it should have.
 
     Make it by :meth:`from_estimator`; the constructor takes the probabilities.
@@ -77,7 +77,7 @@ class SampleDistributionDisplay:
         ax : matplotlib Axes, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
-            Passed to `Axes.plot`.
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -89,14 +89,14 @@ class SampleDistributionDisplay:
         display = cls(probabilities=probabilities, target=target, name=name)
         return display.plot(ax=ax, **plot_params)
 
-    def plot(self, ax=None, **plot_params):
+    def plot(self, ax=None, **line_params):
         """Draw one point per object.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on; None: new ones.
-        **plot_params : dict
+        **line_params : dict
             Passed to `Axes.plot`.
 
         Returns
@@ -104,22 +104,15 @@ class SampleDistributionDisplay:
         SampleDistributionDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="SampleDistributionDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = self._open_axes(ax)
         label = f"L1 distance {self.l1_distance:.3g}"
         label = label if self.name is None else f"{self.name}: {label}"
-        style = {"marker": ".", "linestyle": "none", "alpha": 0.5, "label": label, **plot_params}
+        style = {"marker": ".", "linestyle": "none", "alpha": 0.5, "label": label, **line_params}
         (self.points_,) = ax.plot(self.target, self.probabilities, **style)
         positive = self.target[self.target > 0]
         ends = [positive.min(), positive.max()]
         ax.plot(ends, ends, color="black", linewidth=1)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlabel("Target probability")
-        ax.set_ylabel("Probability under the sampler")
+        ax.set(xscale="log", yscale="log")
+        ax.set(xlabel="Target probability", ylabel="Probability under the sampler")
         ax.legend()
         return self

@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skml.utils._optional import import_optional
+from ._display import AxesMixin
 
 
-class SpectrumDisplay:
+class SpectrumDisplay(AxesMixin):
     """Rates at which a network learns the directions of its data, before and after balancing.
 
     Make it by :meth:`from_estimator`; the constructor takes what is drawn.
@@ -65,7 +65,7 @@ class SpectrumDisplay:
             )
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, **line_params):
+    def from_estimator(cls, estimator, *, ax=None, **plot_params):
         """Draw the spectrum of the last kernel that a fitted regressor has balanced.
 
         Parameters
@@ -74,8 +74,8 @@ class SpectrumDisplay:
             Fitted with ``training="iga"``.
         ax : matplotlib Axes, default=None
             Axes to draw on; None: new ones.
-        **line_params : dict
-            Passed to `Axes.plot`.
+        **plot_params : dict
+            Passed to :meth:`plot`.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class SpectrumDisplay:
         check_is_fitted(estimator)
         if estimator.eigenvalues_ is None:
             raise ValueError(
-                "The estimator has balanced no kernel: fit it with training='iga' and "
+                "estimator has balanced no kernel: fit it with training='iga' and "
                 f"n_balanced > 0; it has training={estimator.training!r}, "
                 f"n_balanced={estimator.n_balanced}"
             )
@@ -98,7 +98,7 @@ class SpectrumDisplay:
             eigenvalues=estimator.eigenvalues_,
             balanced_eigenvalues=estimator.balanced_eigenvalues_,
         )
-        return display.plot(ax=ax, **line_params)
+        return display.plot(ax=ax, **plot_params)
 
     def plot(self, ax=None, **line_params):
         """Draw both spectra, relative to the largest eigenvalue before balancing.
@@ -115,12 +115,8 @@ class SpectrumDisplay:
         SpectrumDisplay
             The display itself.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="SpectrumDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, []
+        ax = self._open_axes(ax)
+        self.lines_ = []
         place = np.arange(1, len(self.eigenvalues) + 1)
         styles = {"before balancing": "--", "after balancing": "-"}
         spectra = (self.eigenvalues, self.balanced_eigenvalues)
@@ -131,9 +127,7 @@ class SpectrumDisplay:
                 values[shown] / self.eigenvalues[0],
                 **{"label": label, "linestyle": style, **line_params},
             )
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlabel("Place of the eigenvalue")
-        ax.set_ylabel("Eigenvalue over the largest")
+        ax.set(xscale="log", yscale="log")
+        ax.set(xlabel="Place of the eigenvalue", ylabel="Eigenvalue over the largest")
         ax.legend()
         return self

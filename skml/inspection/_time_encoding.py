@@ -5,10 +5,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skml.utils._optional import import_optional
 
+from ._display import AxesMixin, optional_floats
+
 _KINDS = ("functions", "frequencies", "encoding")
 
 
-class TimeEncodingDisplay:
+class TimeEncodingDisplay(AxesMixin):
     """What a time encoder has learnt: its functions, its frequencies, its components over time.
 
     Make it by :meth:`from_estimator`; the constructor takes what is drawn.
@@ -98,8 +100,7 @@ class TimeEncodingDisplay:
         self.encoding = np.asarray(encoding, dtype=np.float64)
         self.omega = np.asarray(omega, dtype=np.float64)
         self.omega_init = np.asarray(omega_init, dtype=np.float64)
-        self.inputs = None if inputs is None else np.asarray(inputs, dtype=np.float64)
-        self.functions = None if functions is None else np.asarray(functions, dtype=np.float64)
+        self.inputs, self.functions = optional_floats(inputs), optional_floats(functions)
         self.function_names = list(function_names or ())
         self.column = column
         if self.encoding.shape != (len(self.times), len(self.omega)):
@@ -203,12 +204,7 @@ class TimeEncodingDisplay:
             raise ValueError(f"kind must be one of {_KINDS} or None; got {kind!r}")
         if kind == "functions" and self.functions is None:
             raise ValueError("kind='functions' needs an encoder with learnt functions")
-        pyplot = import_optional(
-            "matplotlib.pyplot", extra="plot", needed_by="TimeEncodingDisplay.plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = self._open_axes(ax)
         self.lines_ = getattr(self, f"_plot_{kind}")(ax, line_params)
         return self
 
@@ -216,8 +212,7 @@ class TimeEncodingDisplay:
         lines = []
         for name, values in zip(self.function_names, self.functions, strict=True):
             lines += ax.plot(self.inputs, values, **{"label": name, **line_params})
-        ax.set_xlabel("Linear map of time")
-        ax.set_ylabel("Learnt function")
+        ax.set(xlabel="Linear map of time", ylabel="Learnt function")
         ax.legend()
         return lines
 
@@ -226,17 +221,14 @@ class TimeEncodingDisplay:
         lines = ax.plot(omega_init, omega, **{"marker": "o", "linestyle": "none", **line_params})
         ends = [omega_init.min(), omega_init.max()]
         ax.plot(ends, ends, color="grey", linestyle="--", linewidth=1, label="unchanged")
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlabel("Initial frequency")
-        ax.set_ylabel("Learnt frequency")
+        ax.set(xscale="log", yscale="log")
+        ax.set(xlabel="Initial frequency", ylabel="Learnt frequency")
         ax.legend()
         return lines
 
     def _plot_encoding(self, ax, line_params):
         lines = ax.plot(self.times, self.encoding, **{"linewidth": 1, **line_params})
-        ax.set_xlabel(self.column)
-        ax.set_ylabel("Component")
+        ax.set(xlabel=self.column, ylabel="Component")
         return lines
 
 

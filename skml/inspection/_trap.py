@@ -7,14 +7,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skml.utils._optional import import_optional
 
+from ._display import AxesMixin, check_one_entry_each
+
 _KINDS = ("shares", "samples")
 _COLORS = {"fragile": "tab:blue", "robust": "tab:red"}
 
 
-class TrapDisplay:
+class TrapDisplay(AxesMixin):
     """Synthetic samples with their group, and the share of fragile samples over the radius.
 
-    It is recommended to use :meth:`from_estimator`. All arguments are stored as attributes.
+    Make it by :meth:`from_estimator`; the constructor takes what is drawn.
 
     Parameters
     ----------
@@ -49,6 +51,9 @@ class TrapDisplay:
         The axes, after :meth:`plot`.
     figure_ : matplotlib Figure
         The figure, after :meth:`plot`.
+    artists_ : list
+        What was drawn, after :meth:`plot`: a line for each set of samples, or one collection for
+        each group of vectors, or the image of all images.
 
     See Also
     --------
@@ -90,14 +95,10 @@ class TrapDisplay:
         if self.samples.ndim != 2 or self.fragile.shape != self.samples.shape[:1]:
             raise ValueError(
                 "samples must have the shape (n_samples, n_features) and fragile (n_samples,); "
-                f"got {self.samples.shape} and {self.fragile.shape}."
+                f"got {self.samples.shape} and {self.fragile.shape}"
             )
-        for name, values in self.shares.items():
-            if values.shape != self.eps.shape:
-                raise ValueError(
-                    f"shares[{name!r}] must have one value for each of the {len(self.eps)} radii; "
-                    f"got the shape {values.shape}."
-                )
+        named = {f"shares[{name!r}]": values for name, values in self.shares.items()}
+        check_one_entry_each(self.eps.shape, "radii", **named)
 
     @classmethod
     def from_estimator(
@@ -135,15 +136,22 @@ class TrapDisplay:
         -------
         TrapDisplay
             The display, drawn.
+
+        Raises
+        ------
+        TypeError
+            If the estimator does not tell fragile samples from robust ones.
+        ValueError
+            If `eps_range` is not positive and ascending.
         """
         check_is_fitted(estimator)
         if not hasattr(estimator, "is_fragile"):
             raise TypeError(
                 "estimator must tell fragile samples from robust ones, as ATEscDistiller does; got "
-                f"{type(estimator).__name__}."
+                f"{type(estimator).__name__}"
             )
         if not 0 < eps_range[0] < eps_range[1]:
-            raise ValueError(f"eps_range must be positive and ascending; got {eps_range!r}.")
+            raise ValueError(f"eps_range must be positive and ascending; got {eps_range!r}")
         samples = estimator.sample(n_samples)
         sets = {"synthetic": samples}
         if X is not None:
@@ -164,7 +172,7 @@ class TrapDisplay:
         )
         return display.plot(ax=ax, **plot_params)
 
-    def plot(self, ax=None, *, kind="shares", n_columns=16):
+    def plot(self, ax=None, *, kind="shares", n_columns=16, **plot_params):
         """Draw one view.
 
         Parameters
@@ -177,6 +185,8 @@ class TrapDisplay:
             vectors the first two principal components.
         n_columns : int, default=16
             Images in a row.
+        **plot_params : dict
+            Passed to `Axes.plot` (shares), `Axes.scatter` (vectors) or `Axes.imshow` (images).
 
         Returns
         -------
@@ -185,41 +195,41 @@ class TrapDisplay:
         """
         if kind not in _KINDS:
             raise ValueError(f"kind must be one of {_KINDS}; got {kind!r}")
-        pyplot = import_optional("matplotlib.pyplot", extra="plot", needed_by="TrapDisplay.plot")
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = self._open_axes(ax)
+        self.artists_ = []
         if kind == "shares":
-            self._plot_shares(ax)
+            self._plot_shares(ax, plot_params)
         elif self.input_shape is None:
-            self._plot_vectors(ax)
+            self._plot_vectors(ax, plot_params)
         else:
-            self._plot_images(ax, n_columns)
+            self._plot_images(ax, n_columns, plot_params)
         return self
 
-    def _plot_shares(self, ax):
+    def _plot_shares(self, ax, plot_params):
         for name, values in self.shares.items():
-            ax.plot(self.eps, values, marker=".", label=name)
+            style = {"marker": ".", "label": name, **plot_params}
+            self.artists_ += ax.plot(self.eps, values, **style)
         if self.eps_fitted is not None and self.eps_fitted > 0:
             ax.axvline(self.eps_fitted, color="grey", linestyle="--", label="fitted radius")
-        ax.set_xscale("log")
-        ax.set_ylim(-0.02, 1.02)
-        ax.set_xlabel("Radius eps of the attack, as a share of the range")
-        ax.set_ylabel("Share of fragile samples")
+        ax.set(xscale="log", ylim=(-0.02, 1.02))
+        ax.set(
+            xlabel="Radius eps of the attack, as a share of the range",
+            ylabel="Share of fragile samples",
+        )
         ax.legend()
 
-    def _plot_vectors(self, ax):
+    def _plot_vectors(self, ax, plot_params):
         centred = self.samples - self.samples.mean(axis=0)
         axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
         points = np.zeros((len(centred), 2))
         points[:, : len(axes)] = centred @ axes.T
         for name, mask in (("fragile", self.fragile), ("robust", ~self.fragile)):
-            ax.scatter(*points[mask].T, s=12, color=_COLORS[name], label=name)
-        ax.set_xlabel("First principal component")
-        ax.set_ylabel("Second principal component")
+            style = {"s": 12, "color": _COLORS[name], "label": name, **plot_params}
+            self.artists_.append(ax.scatter(*points[mask].T, **style))
+        ax.set(xlabel="First principal component", ylabel="Second principal component")
         ax.legend()
 
-    def _plot_images(self, ax, n_columns):
+    def _plot_images(self, ax, n_columns, plot_params):
         order = np.argsort(~self.fragile, kind="stable")
         n_rows = math.ceil(len(order) / n_columns)
         channels, height, width = self.input_shape
@@ -235,7 +245,7 @@ class TrapDisplay:
             frame = canvas[top : top + height + 2, left : left + width + 2]
             frame[:] = colors.to_rgb(_COLORS["fragile" if self.fragile[row] else "robust"])
             frame[1:-1, 1:-1] = image
-        ax.imshow(canvas)
+        self.artists_.append(ax.imshow(canvas, **plot_params))
         ax.set_axis_off()
         share = self.fragile.mean()
         ax.set_title(f"{share:.0%} fragile (blue), {1 - share:.0%} robust (red)")

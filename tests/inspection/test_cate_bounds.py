@@ -1,6 +1,5 @@
 """The picture of effect bounds shows what the estimator says."""
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +10,6 @@ from sklearn.preprocessing import StandardScaler
 from skml.causal import CATEBounder
 from skml.datasets import make_iv_cate
 from skml.inspection import CATEBoundsDisplay
-
-matplotlib.use("Agg")
 
 
 @pytest.fixture(scope="module")

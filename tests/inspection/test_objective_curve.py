@@ -1,14 +1,11 @@
 """The picture of a solver's objective shows what the solver recorded."""
 
-import matplotlib
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
 from skml.inspection import ObjectiveCurveDisplay
 from skml.linear_model import ShufflingSGDClassifier, ShufflingSGDRegressor
-
-matplotlib.use("Agg")
 
 
 def test_curve_of_a_regressor():

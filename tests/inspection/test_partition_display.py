@@ -1,19 +1,10 @@
 """The drawings of partitions show each block, and refuse what is no partition."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 from skml.equivariant import QuantumGroupEquivariantRegressor
 from skml.inspection import PartitionDisplay
-
-mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    mpl.pyplot.close("all")
 
 
 def test_lines_join_the_points_of_each_block():

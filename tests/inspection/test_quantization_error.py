@@ -1,20 +1,10 @@
 """QuantizationErrorDisplay: the points it draws are the measured ones."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 from skml.inspection import QuantizationErrorDisplay
 from skml.quantization import GANQQuantizer, RTNQuantizer
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

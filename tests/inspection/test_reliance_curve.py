@@ -1,9 +1,5 @@
 """RelianceCurveDisplay: the points it draws are the measured ones."""
 
-import subprocess
-import sys
-
-import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.impute import SimpleImputer
@@ -17,15 +13,6 @@ from skml.inspection import RelianceCurveDisplay
 from skml.metrics import missingness_reliance, missingness_reliance_scorer
 
 PRICE = "ccp_alpha"  # a stand-in: pruning, too, lowers the reliance
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -145,16 +132,3 @@ def test_bad_arguments_are_named(data):
         from_estimator(make_tree(), X, y, param_name=PRICE, X_test=X)
     with pytest.raises(ValueError, match="scores must have one entry for each of the 2 alphas"):
         RelianceCurveDisplay(alphas=[0, 1], scores=[0.5], reliances=[0, 0])
-
-
-def test_matplotlib_is_needed_for_plotting_only():
-    code = (
-        "import sys; from skml.inspection import RelianceCurveDisplay as D;"
-        "assert 'matplotlib' not in sys.modules;"
-        "sys.modules['matplotlib'] = None;"
-        "display = D(alphas=[0], scores=[0], reliances=[0]);"
-        "display.plot()"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ImportError: RelianceCurveDisplay.plot needs matplotlib" in result.stderr
-    assert "pip install 'skml[plot]'" in result.stderr

@@ -1,6 +1,5 @@
 """Bars per feature, the union of a forest's paths, and several learners in one picture."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,15 +14,6 @@ from skml.ensemble import MARandomForestClassifier
 from skml.inspection import FeatureRelianceDisplay, PathUnionDisplay, RelianceCurveDisplay
 from skml.metrics import missingness_reliance
 from skml.tree import MADecisionTreeClassifier
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

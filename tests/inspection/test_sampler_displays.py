@@ -1,20 +1,10 @@
 """Pictures of samplers show what the samplers have computed and recorded."""
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 from skml.gflownet import RewardProportionalSampler, SetProcess
 from skml.inspection import ModeDiscoveryDisplay, SampleDistributionDisplay
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

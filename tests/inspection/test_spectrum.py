@@ -1,8 +1,5 @@
 """SpectrumDisplay: what it draws is what the regressor has balanced."""
 
-import subprocess
-import sys
-
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -10,15 +7,6 @@ from sklearn.exceptions import NotFittedError
 
 from skml.implicit import INRRegressor
 from skml.inspection import SpectrumDisplay
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +48,3 @@ def test_a_regressor_without_a_spectrum_is_refused(model):
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match=r"got shapes \(2,\) and \(1,\)"):
         SpectrumDisplay(eigenvalues=[2.0, 1.0], balanced_eigenvalues=[1.0])
-
-
-def test_importing_the_display_needs_neither_matplotlib_nor_torch():
-    code = (
-        "import sys; from skml.inspection import SpectrumDisplay; "
-        "assert not {'matplotlib', 'torch'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

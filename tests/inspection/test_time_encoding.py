@@ -1,25 +1,13 @@
 """TimeEncodingDisplay: what it draws is what the encoder has learnt."""
 
-import subprocess
-import sys
 import warnings
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 
 from skml.inspection import TimeEncodingDisplay
 from skml.preprocessing import FunctionalTimeEncoder, LeTETimeEncoder
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +76,3 @@ def test_bad_arguments_are_named(encoder):
         TimeEncodingDisplay.from_estimator(encoder, kind="all")
     with pytest.raises(ValueError, match=r"encoding must have the shape .* = \(2, 1\) .*\(2, 2\)"):
         TimeEncodingDisplay(times=[0, 1], encoding=np.zeros((2, 2)), omega=[1], omega_init=[1])
-
-
-def test_matplotlib_is_needed_for_plotting_only():
-    code = (
-        "import sys; from skml.inspection import TimeEncodingDisplay as D;"
-        "assert not {'matplotlib', 'torch'} & set(sys.modules);"
-        "sys.modules['matplotlib'] = None;"
-        "D(times=[0], encoding=[[0]], omega=[1], omega_init=[1]).plot()"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ImportError: TimeEncodingDisplay.plot needs matplotlib" in result.stderr
-    assert "pip install 'skml[plot]'" in result.stderr

@@ -17,15 +17,6 @@ QUICK = {"max_iter": 2, "generator_steps": 3, "distill_steps": 3, "pool_size": 3
 pytestmark = pytest.mark.filterwarnings("ignore:The teacher takes:UserWarning")
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield
-    plt.close("all")
-
-
 def distil(cls, shape, **options):
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
@@ -114,5 +105,5 @@ def test_bad_arguments_are_named(images):
         TrapDisplay.from_estimator(distiller, n_radii=2, n_samples=4, kind="pie")
     with pytest.raises(ValueError, match="samples must have the shape"):
         TrapDisplay(samples=[1, 2], fragile=[True, False], eps=[1], shares={})
-    with pytest.raises(ValueError, match=r"shares\['a'\] must have one value for each of the 1"):
+    with pytest.raises(ValueError, match=r"shares\['a'\] must have one entry for each of the 1"):
         TrapDisplay(samples=[[1]], fragile=[True], eps=[1], shares={"a": [0, 1]})

@@ -1,0 +1,12 @@
+"""Figures are drawn without a screen and closed after each test."""
+
+import matplotlib as mpl
+import pytest
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    mpl.pyplot.close("all")
