@@ -33,7 +33,9 @@ PAGES = sorted(
 )
 REPRODUCTION = {
     "page": "some_method",
-    "table": [{"model": "ours", "auroc": 0.712345, "spread": None}],
+    "table": [
+        {"model": "ours", "auroc": 0.712345, "spread": None, "r2": 0.512345, "r2_sd": 0.0123}
+    ],
     "gates": [
         {"name": "kept claim", "value": 0.9, "bound": 0.8, "holds": True},
         {"name": "lost claim", "value": 0.7, "bound": 0.8, "holds": False},
@@ -224,6 +226,8 @@ def test_result_pages_show_what_does_not_hold(tmp_path):
     assert "a peer" in failed[1]
     assert "beside a peer" in re.search(r'<div class="ratio-chart">.*', html, re.DOTALL).group()
     assert "0.7123" in html
+    assert "0.512\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.012" in html
+    assert "r2_sd" not in html
     assert "two cores" in html
 
 

@@ -5,6 +5,7 @@ in its docstring.
 """
 
 import ast
+import math
 import re
 from pathlib import Path
 
@@ -73,8 +74,20 @@ def _row(cells, failed=False):
 
 
 def _columns(rows):
-    """All keys of a list of dicts, in the order in which they first appear."""
-    return list(dict.fromkeys(key for row in rows for key in row))
+    """Keys of a list of dicts as they first appear; a key and its ``_sd`` share a column."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return [key for key in keys if not (key.endswith("_sd") and key[:-3] in keys)]
+
+
+def _cell(row, key):
+    """Write a value of a row, with its standard deviation over the seeds if there is one."""
+    spread = row.get(f"{key}_sd")
+    if spread is None or row[key] is None:
+        return format_value(row.get(key))
+    # As many decimals as the deviation has with two significant digits.
+    decimals = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 4
+    decimals = min(decimals, 6)
+    return f"{row[key]:.{decimals}f}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{spread:.{decimals}f}"
 
 
 def _paragraph(label, value):
@@ -134,7 +147,7 @@ class ReproductionResults(_Results):
             for gate in result["gates"]
         ]
         return [
-            table_node(columns, [[row.get(key) for key in columns] for row in result["table"]]),
+            table_node(columns, [[_cell(row, key) for key in columns] for row in result["table"]]),
             table_node(["claim", "measured", "bound", "holds"], gates, failed),
             _paragraph("Seeds", result["seeds"]),
             _paragraph("Machine", result["machine"]),
