@@ -63,6 +63,29 @@ def extend_tags(tags, *, x_y_estimator=True, input_kind=None):
     return SkmlTags(**values)
 
 
+def one_target_with_missing_cells(tags, *, sparse=False):
+    """Set the tags of a learner that predicts one target from rows with missing cells.
+
+    Parameters
+    ----------
+    tags : sklearn.utils.Tags
+        What ``super().__sklearn_tags__()`` gave; it is changed.
+    sparse : bool, default=False
+        Whether X may be a sparse matrix.
+
+    Returns
+    -------
+    sklearn.utils.Tags
+        The same object.
+    """
+    tags.input_tags.allow_nan = True
+    tags.input_tags.sparse = sparse
+    tags.target_tags.single_output, tags.target_tags.multi_output = True, False
+    if tags.classifier_tags is not None:
+        tags.classifier_tags.multi_label = False
+    return tags
+
+
 def follows_x_y(estimator):
     """Whether the estimator says that it follows ``fit(X, y)`` (scikit-learn's all do)."""
     return getattr(get_tags(estimator), "x_y_estimator", True)
