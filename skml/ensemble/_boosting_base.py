@@ -24,7 +24,6 @@ from skml.tree._input import (
     imputed_and_mask,
     total_weight,
     validated_training_data,
-    validated_weights,
 )
 from skml.tree._parameters import (
     TREE_CONSTRAINTS,
@@ -40,6 +39,8 @@ from skml.utils._missing import (
     impute,
     missing_rate,
 )
+from skml.utils._tags import one_target_with_missing_cells
+from skml.utils._weights import validated_weight
 
 __all__ = ["BOOSTING_CONSTRAINTS", "BaseMAGradientBoosting"]
 
@@ -98,7 +99,7 @@ class BaseMAGradientBoosting(BaseEstimator):
             self, X, y, numeric_target=self._numeric_target, reset=not going_on
         )
         mask = effective_mask(X, missing_mask)
-        sample_weight = validated_weights(sample_weight, X)
+        sample_weight = validated_weight(sample_weight, X)
         y, class_weight = self._encode_target(y, going_on)
         weight = total_weight(sample_weight, class_weight)
         rows = Rows(X, mask, y, weight)
@@ -382,11 +383,7 @@ class BaseMAGradientBoosting(BaseEstimator):
         return hasattr(self, "n_estimators_")
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        tags.input_tags.allow_nan = True
-        tags.target_tags.multi_output = False
-        return tags
+        return one_target_with_missing_cells(super().__sklearn_tags__())
 
 
 def _n_threads():

@@ -1,15 +1,13 @@
 """Gradient boosting classifier that learns to avoid missing values."""
 
 import numpy as np
-from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from skml.ensemble._boosting_base import BOOSTING_CONSTRAINTS, BaseMAGradientBoosting
 from skml.ensemble._boosting_losses import BinaryLogLoss, MultinomialLogLoss
+from skml.tree._targets import encoded_classes
 
 __all__ = ["MAGradientBoostingClassifier"]
 
@@ -323,7 +321,7 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
             Log-odds of the second class, or centred logarithms for several classes.
         """
         X, _ = self._imputed_and_mask(X)
-        return _as_decision(self._raw(X))
+        return self._make_loss().decision(self._raw(X))
 
     def staged_decision_function(self, X):
         """Compute the raw predictions after each stage.
@@ -338,8 +336,9 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
         raw : ndarray of shape (n_samples,) or (n_samples, n_classes)
             As from `decision_function`.
         """
+        loss = self._make_loss()
         for raw in self._staged_raw(X):
-            yield _as_decision(raw.copy())
+            yield loss.decision(raw.copy())
 
     def predict_proba(self, X):
         """Predict the probability of each class.
@@ -355,7 +354,7 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
             Probabilities in the order of `classes_`.
         """
         X, _ = self._imputed_and_mask(X)
-        return _as_probabilities(self._raw(X))
+        return self._make_loss().probabilities(self._raw(X))
 
     def staged_predict_proba(self, X):
         """Predict the probability of each class after each stage.
@@ -370,8 +369,9 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
         p : ndarray of shape (n_samples, n_classes)
             As from `predict_proba`.
         """
+        loss = self._make_loss()
         for raw in self._staged_raw(X):
-            yield _as_probabilities(raw)
+            yield loss.probabilities(raw)
 
     def predict_log_proba(self, X):
         """Predict the logarithm of the probability of each class.
@@ -444,24 +444,13 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
         return accuracy_score(y, self._classes_of(self._raw(X)), sample_weight=sample_weight)
 
     def _classes_of(self, raw):
-        best = (raw[0] >= 0).astype(np.intp) if len(raw) == 1 else raw.argmax(axis=0)
-        return self.classes_.take(best)
+        return self.classes_.take(self._make_loss().most_probable(raw))
 
     def _encode_target(self, y, going_on):
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if going_on and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"with warm_start=True y must hold the classes of the first fit, {self.classes_}, "
-                f"got {classes}"
-            )
-        self.classes_, self.n_classes_ = classes, len(classes)
-        class_weight = None
-        if self.class_weight is not None:
-            class_weight = compute_sample_weight(self.class_weight, y)
-        if self.n_classes_ > 2:
-            return codes.astype(np.int32), class_weight
-        return codes.astype(np.float64), class_weight
+        earlier = self.classes_ if going_on else None
+        self.classes_, codes, class_weight = encoded_classes(y, self.class_weight, earlier)
+        self.n_classes_ = len(self.classes_)
+        return self._make_loss().target(codes), class_weight
 
     def _check_target(self, y):
         seen = len(np.unique(y))
@@ -495,14 +484,3 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
         of_all = np.zeros((len(p), self.n_classes_))
         of_all[:, self.init_.classes_.astype(np.intp)] = p
         return of_all
-
-
-def _as_decision(raw):
-    return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
-
-
-def _as_probabilities(raw):
-    if len(raw) > 1:
-        return np.ascontiguousarray(softmax(raw, axis=0).T)
-    p = expit(raw[0])
-    return np.column_stack([1 - p, p])

@@ -1,4 +1,4 @@
-"""Losses of boosting: start, negative gradient, value, and the value of a leaf.
+"""Losses of boosting: start, negative gradient, value, the value of a leaf, and the link.
 
 Raw predictions and gradients have shape (n_outputs, n_samples). Values are means over the weights
 and follow scikit-learn's ``train_score_``: the squared error and the binary log-loss without their
@@ -6,7 +6,7 @@ factor of a half.
 """
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax, softmax
 
 from skml.ensemble import _stages
 
@@ -68,6 +68,23 @@ class BinaryLogLoss(SquaredError):
         """Return the mean loss."""
         return 2 * np.average(np.logaddexp(0, raw[0]) - y * raw[0], weights=weight)
 
+    def target(self, codes):
+        """Turn class numbers into the y that the other methods take."""
+        return codes.astype(np.float64)
+
+    def decision(self, raw):
+        """Turn raw predictions into decision values, (n_samples,)."""
+        return raw[0]
+
+    def probabilities(self, raw):
+        """Turn raw predictions into probabilities, (n_samples, 2)."""
+        p = expit(raw[0])
+        return np.column_stack([1 - p, p])
+
+    def most_probable(self, raw):
+        """Turn raw predictions into class numbers; the second class wins a tie."""
+        return (raw[0] >= 0).astype(np.intp)
+
 
 class MultinomialLogLoss(SquaredError):
     """-log softmax(F)_y, y as class numbers; (K - 1) / K of a Newton step per tree."""
@@ -100,6 +117,22 @@ class MultinomialLogLoss(SquaredError):
         """Return the value of each leaf that lowers the loss; 0 in inner nodes."""
         step = super().leaf_values(leaf, n_nodes, y, raw, gradient, weight, n_threads)
         return step * ((self.n_outputs - 1) / self.n_outputs)
+
+    def target(self, codes):
+        """Turn class numbers into the y that the other methods take."""
+        return codes
+
+    def decision(self, raw):
+        """Turn raw predictions into decision values, (n_samples, n_classes)."""
+        return np.ascontiguousarray(raw.T)
+
+    def probabilities(self, raw):
+        """Turn raw predictions into probabilities, (n_samples, n_classes)."""
+        return np.ascontiguousarray(softmax(raw, axis=0).T)
+
+    def most_probable(self, raw):
+        """Turn raw predictions into class numbers; the first class wins a tie."""
+        return raw.argmax(axis=0)
 
 
 class Pinball(SquaredError):

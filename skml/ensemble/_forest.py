@@ -17,13 +17,14 @@ from skml.tree._input import (
     imputed_and_mask,
     total_weight,
     validated_training_data,
-    validated_weights,
 )
 from skml.tree._parameters import TREE_CONSTRAINTS, number_of_features, refuse_unsupported
 from skml.tree._paths import ancestors, end_nodes, relied_cells, relied_rows
 from skml.tree._presorted import PresortedData
 from skml.utils._atomic import restores_on_error
 from skml.utils._missing import effective_mask, fit_imputer, missing_rate
+from skml.utils._tags import one_target_with_missing_cells
+from skml.utils._weights import validated_weight
 
 __all__ = ["FOREST_CONSTRAINTS", "BaseMAForest"]
 
@@ -89,7 +90,7 @@ class BaseMAForest:
             self, X, y, numeric_target=self._numeric_target, reset=not earlier
         )
         mask = effective_mask(X, missing_mask)
-        sample_weight = validated_weights(sample_weight, X)
+        sample_weight = validated_weight(sample_weight, X)
         target, class_weight = self._encode_target(y, refit=not earlier)
         weight = total_weight(sample_weight, class_weight)
 
@@ -355,14 +356,7 @@ class BaseMAForest:
         return [self._bootstrap.draw(tree.random_state) for tree in self.estimators_]
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        tags.input_tags.allow_nan = True
-        tags.target_tags.multi_output = False
-        tags.target_tags.single_output = True
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.multi_label = False
-        return tags
+        return one_target_with_missing_cells(super().__sklearn_tags__())
 
 
 def _grow_tree(tree, data, target, weight, sample_weight, bootstrap, balance):

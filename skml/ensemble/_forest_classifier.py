@@ -5,12 +5,10 @@ from sklearn.base import _fit_context
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from skml.ensemble._forest import FOREST_CONSTRAINTS, BaseMAForest
 from skml.tree import MADecisionTreeClassifier
-from skml.tree._base import Target
+from skml.tree._targets import Target, encoded_classes
 
 __all__ = ["MARandomForestClassifier"]
 
@@ -378,21 +376,15 @@ class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
         return self.n_classes_
 
     def _encode_target(self, y, *, refit):
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if not refit and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"y must hold the classes of the first fit when warm_start is True, "
-                f"{self.classes_}; got {classes}"
-            )
-        self.classes_, self.n_classes_ = classes, len(classes)
         preset = self.class_weight
         if self._balances_each_sample():
             preset = None
         elif preset == "balanced_subsample":
             preset = "balanced"  # without a bootstrap all trees have the same sample
-        class_weight = None if preset is None else compute_sample_weight(preset, y)
-        return Target(codes=codes.astype(np.int32), n_classes=len(classes)), class_weight
+        earlier = None if refit else self.classes_
+        self.classes_, codes, class_weight = encoded_classes(y, preset, earlier)
+        self.n_classes_ = len(self.classes_)
+        return Target(codes=codes, n_classes=self.n_classes_), class_weight
 
     def _balances_each_sample(self):
         return self.bootstrap and self.class_weight == "balanced_subsample"

@@ -7,7 +7,7 @@ from sklearn.metrics import r2_score
 
 from skml.ensemble._forest import FOREST_CONSTRAINTS, BaseMAForest
 from skml.tree import MADecisionTreeRegressor
-from skml.tree._base import Target
+from skml.tree._targets import Target
 
 __all__ = ["MARandomForestRegressor"]
 
@@ -272,11 +272,6 @@ class MARandomForestRegressor(BaseMAForest, RandomForestRegressor):
         self : MARandomForestRegressor
             The fitted forest.
         """
-        if self.criterion != "squared_error":
-            raise ValueError(
-                f"criterion={self.criterion!r} is not supported, only 'squared_error': alpha is "
-                "a price in units of the variance"
-            )
         return self._fit(X, y, sample_weight, missing_mask)
 
     def predict(self, X):

@@ -1,7 +1,5 @@
 """What the missingness-avoiding tree classifier and regressor have in common."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.tree._tree import ccp_pruning_path
@@ -16,7 +14,6 @@ from skml.tree._input import (
     imputed_and_mask,
     total_weight,
     validated_training_data,
-    validated_weights,
 )
 from skml.tree._parameters import (
     absolute_settings,
@@ -28,17 +25,10 @@ from skml.tree._paths import ancestors, end_nodes, links, relied_cells, relied_r
 from skml.tree._presorted import PresortedData
 from skml.utils._atomic import restores_on_error
 from skml.utils._missing import effective_mask, fit_imputer, missing_rate
+from skml.utils._tags import one_target_with_missing_cells
+from skml.utils._weights import validated_weight
 
-__all__ = ["BaseMATree", "Target"]
-
-
-@dataclass
-class Target:
-    """The target in the form that the core takes: values, or class numbers."""
-
-    y: np.ndarray | None = None
-    codes: np.ndarray | None = None
-    n_classes: int = 1
+__all__ = ["BaseMATree"]
 
 
 class BaseMATree(RelianceExport):
@@ -60,7 +50,7 @@ class BaseMATree(RelianceExport):
         X, y = validated_training_data(self, X, y, numeric_target=self._numeric_target)
         n_features = X.shape[1]
         mask = effective_mask(X, missing_mask)
-        sample_weight = validated_weights(sample_weight, X)
+        sample_weight = validated_weight(sample_weight, X)
         target, class_weight = self._encode_target(y)
         weight = total_weight(sample_weight, class_weight)
 
@@ -253,11 +243,4 @@ class BaseMATree(RelianceExport):
         return Bunch(**ccp_pruning_path(tree.tree_))
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        tags.input_tags.allow_nan = True
-        tags.target_tags.multi_output = False
-        tags.target_tags.single_output = True
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.multi_label = False
-        return tags
+        return one_target_with_missing_cells(super().__sklearn_tags__())

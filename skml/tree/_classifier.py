@@ -5,12 +5,11 @@ from sklearn.base import _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
-from skml.tree._base import BaseMATree, Target
+from skml.tree._base import BaseMATree
 from skml.tree._growing import memory_limit
 from skml.tree._parameters import TREE_CONSTRAINTS
+from skml.tree._targets import Target, encoded_classes
 from skml.tree._values import class_shares
 
 __all__ = ["MADecisionTreeClassifier"]
@@ -325,13 +324,9 @@ class MADecisionTreeClassifier(BaseMATree, DecisionTreeClassifier):
         return self.classes_.take(best).take(nodes)
 
     def _encode_target(self, y):
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes, class_weight = encoded_classes(y, self.class_weight)
         self.n_classes_ = len(self.classes_)
-        class_weight = None
-        if self.class_weight is not None:
-            class_weight = compute_sample_weight(self.class_weight, y)
-        return Target(codes=codes.astype(np.int32), n_classes=self.n_classes_), class_weight
+        return Target(codes=codes, n_classes=self.n_classes_), class_weight
 
     def _check_size(self, settings):
         """Refuse a tree whose values cannot fit into memory before it is grown."""

@@ -1,7 +1,7 @@
 """Training data, weights and rows to predict, checked and in the form that the core takes."""
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skml.utils._missing import ColumnImputer, check_missing_mask, effective_mask, impute
 
@@ -11,7 +11,6 @@ __all__ = [
     "imputed_and_mask",
     "total_weight",
     "validated_training_data",
-    "validated_weights",
 ]
 
 
@@ -90,21 +89,6 @@ def imputed_and_mask(estimator, X, missing_mask=None, *, check_input=True, need_
     if not built_in:
         X = as_float32(X)
     return X, mask
-
-
-def validated_weights(sample_weight, X):
-    """Weights as float64, none negative and not all zero; None stays None."""
-    if sample_weight is None:
-        return None
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if weight.min() < 0:
-        raise ValueError(
-            f"Negative values in data passed to `sample_weight`: weights must be >= 0, "
-            f"got {weight.min()}"
-        )
-    if not weight.sum() > 0:
-        raise ValueError("sample_weight must have a positive sum, got only zeros")
-    return weight
 
 
 def total_weight(sample_weight, class_weight):

@@ -54,6 +54,11 @@ TREE_CONSTRAINTS = {
 
 def refuse_unsupported(estimator):
     """Refuse what scikit-learn's trees have and these do not, with the reason."""
+    if estimator._numeric_target and estimator.criterion != "squared_error":
+        raise ValueError(
+            f"criterion={estimator.criterion!r} is not supported, only 'squared_error': alpha is "
+            "a price in units of the variance"
+        )
     if estimator.splitter != "best":
         raise ValueError(
             f"splitter={estimator.splitter!r} is not supported, only 'best': the penalty is "

@@ -5,8 +5,9 @@ from sklearn.base import _fit_context
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 
-from skml.tree._base import BaseMATree, Target
+from skml.tree._base import BaseMATree
 from skml.tree._parameters import TREE_CONSTRAINTS
+from skml.tree._targets import Target
 
 __all__ = ["MADecisionTreeRegressor"]
 
@@ -219,11 +220,6 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
         self : MADecisionTreeRegressor
             The fitted tree.
         """
-        if self.criterion != "squared_error":
-            raise ValueError(
-                f"criterion={self.criterion!r} is not supported, only 'squared_error': alpha is "
-                "a price in units of the variance"
-            )
         return self._fit(X, y, sample_weight, missing_mask)
 
     def predict(self, X, check_input=True):
