@@ -9,9 +9,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skml.linear_model._ma_training_data import cells_summed, impute_rows, missing_cells_of
+from skml.linear_model._least_squares import are_collinear
+from skml.linear_model._ma_training_data import (
+    VALID_ROWS,
+    cells_summed,
+    impute_rows,
+    missing_cells_of,
+    prepare,
+)
+from skml.utils._tags import one_target_with_missing_cells
 
-__all__ = ["LINEAR_CONSTRAINTS", "MALinearModel", "relied_share", "warn_not_converged"]
+__all__ = [
+    "LINEAR_CONSTRAINTS",
+    "MALinearModel",
+    "relied_share",
+    "warn_if_not_unique",
+    "warn_not_converged",
+]
 
 LINEAR_CONSTRAINTS = {
     "alpha": [Interval(Real, 0.0, None, closed="left")],
@@ -61,15 +75,7 @@ class MALinearModel:
         return (np.atleast_2d(self.coef_) != 0).any(axis=0)
 
     def _validate_rows(self, X):
-        X = validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csc",
-            dtype=np.float64,
-            ensure_all_finite="allow-nan",
-        )
-        return cells_summed(X)
+        return cells_summed(validate_data(self, X, reset=False, **VALID_ROWS))
 
     def _linear_values(self, X, missing_mask=None):
         check_is_fitted(self)
@@ -78,6 +84,18 @@ class MALinearModel:
             # Imputed cells are predicted from as they are; a wrong mask is an error all the same.
             missing_cells_of(X, missing_mask)
         return impute_rows(self.imputer_, X) @ self.coef_.T + self.intercept_
+
+    def _prepare(self, X, y, sample_weight, missing_mask, beta):
+        """Standardise training rows by the parameters of the model."""
+        return prepare(
+            X,
+            y,
+            sample_weight=sample_weight,
+            missing_mask=missing_mask,
+            imputer=self.imputer,
+            beta=beta,
+            fit_intercept=self.fit_intercept,
+        )
 
     def _record_data(self, data, X, sample_weight, missing_mask):
         """Set the attributes that follow from the training data and `coef_`."""
@@ -91,17 +109,28 @@ class MALinearModel:
         )
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.target_tags.multi_output = False
-        tags.target_tags.single_output = True
-        return tags
+        return one_target_with_missing_cells(super().__sklearn_tags__(), sparse=True)
 
 
 def relied_share(mask, read, n_samples, sample_weight=None):
     """Weighted share of the rows that miss a value of a feature that is read."""
     return float(np.average(_relied_rows(mask, read, n_samples), weights=sample_weight))
+
+
+def warn_if_not_unique(data, alpha):
+    """Warn if columns without a penalty depend on each other."""
+    free = np.flatnonzero(alpha * data.penalty_weights == 0)
+    if not len(free):
+        return
+    design = data.design
+    if len(free) <= design.n_samples and not are_collinear(design.part(free).gram()):
+        return
+    warnings.warn(
+        f"{len(free)} features have no penalty (alpha or beta is 0) and depend on each other "
+        "linearly: their coefficients are not unique. Set beta > 0, or leave some out.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
 
 
 def warn_not_converged(gap, bound, advice):

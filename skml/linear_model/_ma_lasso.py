@@ -1,19 +1,21 @@
 """Lasso that pays for reading missing values."""
 
-import warnings
-
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import validate_data
 
-from skml.linear_model._least_squares import LeastSquaresPath, are_collinear
-from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, MALinearModel, warn_not_converged
-from skml.linear_model._ma_training_data import cells_summed, prepare, validated_weight
+from skml.linear_model._least_squares import LeastSquaresPath
+from skml.linear_model._ma_base import (
+    LINEAR_CONSTRAINTS,
+    MALinearModel,
+    warn_if_not_unique,
+    warn_not_converged,
+)
+from skml.linear_model._ma_training_data import validated_training_rows
 from skml.utils._atomic import restores_on_error
+from skml.utils._weights import validated_weight
 
-__all__ = ["LassoProblem", "MALasso", "validate_training_rows", "warn_if_not_unique"]
+__all__ = ["LassoProblem", "MALasso"]
 
 
 class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
@@ -174,17 +176,9 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
         self : MALasso
             The fitted model.
         """
-        X, y = validate_training_rows(self, X, y)
+        X, y = validated_training_rows(self, X, y, numeric_target=True)
         sample_weight = validated_weight(sample_weight, X)
-        data = prepare(
-            X,
-            y,
-            sample_weight=sample_weight,
-            missing_mask=missing_mask,
-            imputer=self.imputer,
-            beta=self.beta,
-            fit_intercept=self.fit_intercept,
-        )
+        data = self._prepare(X, y, sample_weight, missing_mask, self.beta)
         start = None
         if self.warm_start and np.shape(getattr(self, "coef_", None)) == data.scale.shape:
             start = self.coef_ * data.scale
@@ -262,33 +256,3 @@ class LassoProblem:
     def solution(self):
         """Return coefficients and intercept in the units of X."""
         return self.data.original_units(self.path.coef, self.y_mean)
-
-
-def warn_if_not_unique(data, alpha):
-    """Warn if columns without a penalty depend on each other."""
-    free = np.flatnonzero(alpha * data.penalty_weights == 0)
-    if not len(free):
-        return
-    design = data.design
-    if len(free) <= design.n_samples and not are_collinear(design.part(free).gram()):
-        return
-    warnings.warn(
-        f"{len(free)} features have no penalty (alpha or beta is 0) and depend on each other "
-        "linearly: their coefficients are not unique. Set beta > 0, or leave some out.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
-
-
-def validate_training_rows(estimator, X, y):
-    """Validate X, which may hold NaN or be sparse, and a numeric y."""
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        accept_sparse="csc",
-        dtype=np.float64,
-        ensure_all_finite="allow-nan",
-        y_numeric=True,
-    )
-    return cells_summed(X), y.astype(np.float64, copy=False)

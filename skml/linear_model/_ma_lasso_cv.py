@@ -9,13 +9,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
 
-from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, relied_share
-from skml.linear_model._ma_lasso import (
-    LassoProblem,
-    MALasso,
-    validate_training_rows,
-    warn_if_not_unique,
-)
+from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, relied_share, warn_if_not_unique
+from skml.linear_model._ma_lasso import LassoProblem, MALasso
 from skml.linear_model._ma_lasso_path import (
     ALPHA_GRID_CONSTRAINTS,
     alpha_grid,
@@ -25,11 +20,11 @@ from skml.linear_model._ma_lasso_path import (
 from skml.linear_model._ma_training_data import (
     impute_rows,
     missing_cells_of,
-    prepare,
-    validated_weight,
+    validated_training_rows,
 )
 from skml.model_selection import TradeoffRefit
 from skml.utils._atomic import restores_on_error
+from skml.utils._weights import validated_weight
 
 __all__ = ["MALassoCV"]
 
@@ -224,16 +219,13 @@ class MALassoCV(MALasso):
         self : MALassoCV
             The fitted model.
         """
-        X, y = validate_training_rows(self, X, y)
+        X, y = validated_training_rows(self, X, y, numeric_target=True)
         sample_weight = validated_weight(sample_weight, X)
         mask = missing_cells_of(X, missing_mask)
         self.betas_ = _checked_betas(self.beta)
         alphas = checked_alphas(self.alphas)
         problems = [
-            LassoProblem(
-                self._prepare(X, y, sample_weight, mask, beta),
-                self.fit_intercept,
-            )
+            LassoProblem(self._prepare(X, y, sample_weight, mask, beta), self.fit_intercept)
             for beta in self.betas_
         ]
         if isinstance(alphas, Integral):
@@ -249,17 +241,6 @@ class MALassoCV(MALasso):
         self.coef_, self.intercept_ = problem.solution()
         self._record_data(problem.data, X, sample_weight, mask)
         return self
-
-    def _prepare(self, X, y, sample_weight, mask, beta):
-        return prepare(
-            X,
-            y,
-            sample_weight=sample_weight,
-            missing_mask=mask,
-            imputer=self.imputer,
-            beta=beta,
-            fit_intercept=self.fit_intercept,
-        )
 
     def _measure_paths(self, X, y, sample_weight, mask):
         if sparse.issparse(X):

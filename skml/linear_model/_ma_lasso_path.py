@@ -8,9 +8,10 @@ from sklearn.utils._param_validation import Interval, validate_params
 from sklearn.utils.validation import check_X_y
 
 from skml.linear_model._least_squares import LeastSquaresPath
-from skml.linear_model._ma_base import LINEAR_CONSTRAINTS
-from skml.linear_model._ma_lasso import LassoProblem, warn_if_not_unique
-from skml.linear_model._ma_training_data import cells_summed, prepare, validated_weight
+from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, warn_if_not_unique
+from skml.linear_model._ma_lasso import LassoProblem
+from skml.linear_model._ma_training_data import VALID_ROWS, cells_summed, prepare
+from skml.utils._weights import validated_weight
 
 __all__ = ["ALPHA_GRID_CONSTRAINTS", "alpha_grid", "ma_lasso_path", "path_of"]
 
@@ -121,14 +122,7 @@ def ma_lasso_path(
     array([[0.55, 0.89],
            [0.  , 0.  ]])
     """
-    X, y = check_X_y(
-        X,
-        y,
-        accept_sparse="csc",
-        dtype=np.float64,
-        ensure_all_finite="allow-nan",
-        y_numeric=True,
-    )
+    X, y = check_X_y(X, y, y_numeric=True, **VALID_ROWS)
     X = cells_summed(X)
     data = prepare(
         X,

@@ -7,13 +7,17 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from skml.linear_model._logistic import LogisticProblem
-from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, MALinearModel, warn_not_converged
-from skml.linear_model._ma_lasso import warn_if_not_unique
-from skml.linear_model._ma_training_data import cells_summed, prepare, validated_weight
+from skml.linear_model._ma_base import (
+    LINEAR_CONSTRAINTS,
+    MALinearModel,
+    warn_if_not_unique,
+    warn_not_converged,
+)
+from skml.linear_model._ma_training_data import validated_training_rows
 from skml.utils._atomic import restores_on_error
+from skml.utils._weights import validated_weight
 
 __all__ = ["MALogisticRegression"]
 
@@ -190,23 +194,12 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
         self : MALogisticRegression
             The fitted model.
         """
-        X, y = validate_data(
-            self, X, y, accept_sparse="csc", dtype=np.float64, ensure_all_finite="allow-nan"
-        )
-        X = cells_summed(X)
+        X, y = validated_training_rows(self, X, y, numeric_target=False)
         check_classification_targets(y)
         sample_weight = validated_weight(sample_weight, X)
         previous = self._previous_solution() if self.warm_start else None
         codes, weight = self._encode_classes(y, sample_weight)
-        data = prepare(
-            X,
-            codes,
-            sample_weight=weight,
-            missing_mask=missing_mask,
-            imputer=self.imputer,
-            beta=self.beta,
-            fit_intercept=self.fit_intercept,
-        )
+        data = self._prepare(X, codes, weight, missing_mask, self.beta)
         warn_if_not_unique(data, self.alpha)
         solutions = self._solve(data, previous)
         coef, self.intercept_ = data.original_units(

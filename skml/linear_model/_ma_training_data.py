@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import validate_data
 
 from skml.linear_model._design import DenseDesign, SparseDesign
 from skml.linear_model._standardise import observed_moments
@@ -17,13 +17,18 @@ from skml.utils._missing import (
 )
 
 __all__ = [
+    "VALID_ROWS",
     "TrainingData",
     "cells_summed",
     "impute_rows",
     "missing_cells_of",
     "prepare",
-    "validated_weight",
+    "validated_training_rows",
 ]
+
+
+# What X may be, for scikit-learn's validation.
+VALID_ROWS = {"accept_sparse": "csc", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
 
 @dataclass
@@ -97,14 +102,12 @@ def prepare(X, y, *, sample_weight, missing_mask, imputer, beta, fit_intercept):
     )
 
 
-def validated_weight(sample_weight, X):
-    """Return float64 weights with a positive sum, or None."""
-    if sample_weight is None:
-        return None
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weight.sum() > 0:
-        raise ValueError("sample_weight must have a positive sum, got only zeros")
-    return weight
+def validated_training_rows(estimator, X, y, *, numeric_target):
+    """Validate X, which may hold NaN or be sparse, and y, numbers or class labels."""
+    X, y = validate_data(estimator, X, y, y_numeric=numeric_target, **VALID_ROWS)
+    if numeric_target:
+        y = y.astype(np.float64, copy=False)
+    return cells_summed(X), y
 
 
 def cells_summed(X):

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from skml.linear_model._shuffling_losses import CLASSIFICATION_LOSSES, make_loss
 from skml.linear_model._shuffling_orders import NAMED_ORDERS, Orders, check_horizon
@@ -98,16 +98,6 @@ class BaseShufflingSGD(BaseEstimator):
             y_numeric=numeric,
             reset=reset,
         )
-
-    def _validate_weight(self, sample_weight, X):
-        if sample_weight is None:
-            return None
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weight.any():
-            raise ValueError(
-                "sample_weight must have a positive entry: all rows have weight 0, so none is left"
-            )
-        return weight
 
     def _check_settings(self):
         if self.variance is not None:

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from skml.linear_model._shuffling_base import SHARED_CONSTRAINTS, BaseShufflingSGD, Target
 from skml.linear_model._shuffling_losses import CLASSIFICATION_LOSSES
 from skml.utils._atomic import restores_on_error
+from skml.utils._weights import validated_weight
 
 __all__ = ["ShufflingSGDClassifier"]
 
@@ -313,7 +314,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         """
         X, y = self._validate(X, y, numeric=False)
         check_classification_targets(y)
-        weight = self._validate_weight(sample_weight, X)
+        weight = validated_weight(sample_weight, X)
         self.classes_ = np.unique(y)
         targets = self._targets(y, weight)
         return self._fit_targets(X, targets, coef_init, intercept_init)
@@ -349,7 +350,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
             raise ValueError("classes must be passed on the first call to partial_fit.")
         X, y = self._validate(X, y, numeric=False, reset=first)
         check_classification_targets(y)
-        weight = self._validate_weight(sample_weight, X)
+        weight = validated_weight(sample_weight, X)
         if first:
             self.classes_ = unique_labels(classes)
         elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):

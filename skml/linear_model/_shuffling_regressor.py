@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skml.linear_model._shuffling_base import SHARED_CONSTRAINTS, BaseShufflingSGD, Target
 from skml.linear_model._shuffling_losses import REGRESSION_LOSSES
 from skml.utils._atomic import restores_on_error
+from skml.utils._weights import validated_weight
 
 __all__ = ["ShufflingSGDRegressor"]
 
@@ -322,7 +323,7 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         X, y = self._validate(X, y, reset=reset, numeric=True)
         y = np.asarray(y, dtype=np.float64)
         self._loss().check_target(y)
-        return X, Target(y, self._validate_weight(sample_weight, X))
+        return X, Target(y, validated_weight(sample_weight, X))
 
     def _store(self, X, streams):
         super()._store(X, streams)
