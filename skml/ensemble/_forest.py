@@ -272,13 +272,8 @@ class BaseMAForest:
             Tree t has the columns ``n_nodes_ptr[t]`` to ``n_nodes_ptr[t + 1]``.
         """
         X, mask = self._rows_to_predict(X)
-        if mask is None:
-            paths = [tree.decision_path(X) for tree in self._trees()]
-        else:
-            ends = end_nodes(self._trees(), X, mask)
-            paths = [
-                ancestors(tree)[nodes] for tree, nodes in zip(self._trees(), ends, strict=True)
-            ]
+        ends = end_nodes(self._trees(), X, mask)
+        paths = [ancestors(tree)[nodes] for tree, nodes in zip(self._trees(), ends, strict=True)]
         n_nodes_ptr = np.cumsum([0] + [path.shape[1] for path in paths])
         return sparse.hstack(paths).tocsr(), n_nodes_ptr
 
@@ -332,9 +327,6 @@ class BaseMAForest:
         return np.concatenate(self._by_rows(relied_rows if reduce else relied_cells, X, mask))
 
     # ----- what scikit-learn's forests have besides ----------------------------------------
-
-    def _validate_X_predict(self, X):
-        return imputed_and_mask(self, X)[0]
 
     @property
     def feature_importances_(self):

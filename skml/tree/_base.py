@@ -123,10 +123,6 @@ class BaseMATree(RelianceExport):
 
     # ----- routing -------------------------------------------------------------------------
 
-    def _validate_X_predict(self, X, check_input=True):
-        """Validated float32 X whose NaN are imputed (left to the tree under "native")."""
-        return imputed_and_mask(self, X, check_input=check_input)[0]
-
     def _end_nodes(self, X, missing_mask=None, *, check_input=True):
         """Node whose value is the prediction: a leaf, or where a row stops."""
         stops = self.missing_policy == "stop"
@@ -168,9 +164,8 @@ class BaseMATree(RelianceExport):
             path ends where the row stops.
         """
         check_is_fitted(self)
-        if self.missing_policy == "stop":
-            return ancestors(self.tree_)[self._end_nodes(X, check_input=check_input)]
-        return self.tree_.decision_path(self._validate_X_predict(X, check_input))
+        # `Tree.decision_path` takes NaN the wrong way before scikit-learn 1.7.
+        return ancestors(self.tree_)[self._end_nodes(X, check_input=check_input)]
 
     def stopped_fraction(self, X, missing_mask=None):
         """Return the share of rows that stop above a leaf because they miss its feature.

@@ -34,16 +34,15 @@ def links(tree):
 def ancestors(tree):
     """CSR matrix (n_nodes, n_nodes): row k has ones at the nodes from the root to k."""
     parent, _ = links(tree)
-    paths = []
-    for node in range(tree.node_count):
-        path = [node]
-        while parent[path[-1]] >= 0:
-            path.append(parent[path[-1]])
-        paths.append(path[::-1])
-    indptr = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
-    indices = np.concatenate(paths)
-    shape = (tree.node_count, tree.node_count)
-    return sparse.csr_matrix((np.ones(len(indices), dtype=np.intp), indices, indptr), shape=shape)
+    below = above = np.arange(tree.node_count)
+    pairs = []
+    while len(below):
+        pairs.append((below, above))
+        has_parent = parent[above] >= 0
+        below, above = below[has_parent], parent[above[has_parent]]
+    rows, columns = np.concatenate(pairs, axis=1)
+    ones = np.ones(len(rows), dtype=np.intp)
+    return sparse.csr_matrix((ones, (rows, columns)), shape=(tree.node_count, tree.node_count))
 
 
 def end_nodes(trees, X, mask=None):
