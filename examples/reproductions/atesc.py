@@ -23,31 +23,23 @@ Set the variable ATESC_CACHE to the name of a folder to keep finished fits there
 that was interrupted goes on where it was.
 """
 
-import json
 import math
-import os
 import sys
 import time
 import warnings
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import joblib
 import numpy as np
-import skorch
 import torch
 from _report import Measurement, at_least, at_most, mean_and_spread, reproduce
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+from _traps import TARGET, Ramp, load, measures, run_once
 from torch import nn
 
-from skml.datasets import add_trigger, load_mnist_5k
 from skml.distillation import ATEscDistiller, DataFreeDistiller, NonTransferableClassifier
-from skml.metrics import attack_success_rate
 from skml.utils._progress import progress
 
 SEEDS = range(8)
-TARGET = 0
 EPS = 0.05
 ROUNDS = {"max_iter": 12}
 # Shorter schedules for the bases that optimise more per sample.
@@ -126,34 +118,6 @@ def jobs(quick):
             yield Job("close", seed, students_of(base, METHODS, max_iter=6))
 
 
-def load(domain, seed, quick):
-    """Train and test parts of the task, and of the other domain."""
-    X, y = load_mnist_5k(side=8, return_X_y=True)
-    sizes = {"train_size": 1000, "test_size": 500} if quick else {"test_size": 1000}
-    X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=seed, **sizes)
-    if domain == "close":
-        other, other_y = load_digits(return_X_y=True)
-        other = (other / 16).astype(np.float32)
-        parts = train_test_split(other, other_y, test_size=0.2, random_state=seed)
-        other, other_test, other_y, other_y_test = parts
-    elif domain == "inverted":
-        other, other_test, other_y, other_y_test = 1 - X, 1 - X_test, y, y_test
-    else:
-        other, other_test = add_trigger(X), add_trigger(X_test)
-        other_y, other_y_test = y, y_test
-    return (X, y, X_test, y_test), (other, other_y, other_test, other_y_test)
-
-
-def measures(model, domain, task, other):
-    """IAcc, and OAcc or ASR."""
-    found = {"IAcc": model.score(task[2], task[3])}
-    if domain == "backdoor":
-        found["ASR"] = attack_success_rate(other[3], model.predict(other[2]), TARGET)
-    elif domain != "none":
-        found["OAcc"] = model.score(other[2], other[3])
-    return found
-
-
 def run(job):
     """Train the teacher of a job, distil its students; a list of result dicts."""
     torch.set_num_threads(1)
@@ -190,14 +154,6 @@ def run(job):
     return results
 
 
-class Ramp(skorch.callbacks.Callback):
-    """Lets the weight of forgetting grow from 0 after half of the rounds to 1 at the end."""
-
-    def on_epoch_begin(self, net, **kwargs):
-        half = net.max_epochs / 2
-        net.criterion_.forget_weight = max(0.0, (len(net.history) - half) / half)
-
-
 def wide_student(input_shape, n_classes):
     """The student that is used by default, with 32 channels in place of 12."""
     widths = (input_shape[0], 32, 64, 128)
@@ -222,25 +178,11 @@ def prepare(options):
     return options
 
 
-def run_once(job):
-    """What :func:`run` gives, from the folder of finished jobs if it is there."""
-    folder = os.environ.get("ATESC_CACHE")
-    if not folder:
-        return run(job)
-    path = Path(folder) / f"{joblib.hash(repr(job))}.json"
-    if path.exists():
-        return json.loads(path.read_text(encoding="utf-8"))
-    results = run(job)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results), encoding="utf-8")
-    return results
-
-
 def measure(quick):
     todo = list(jobs(quick))
     parallel = joblib.Parallel(n_jobs=1 if quick else 2, return_as="generator_unordered")
     threads = torch.get_num_threads()
-    done = parallel(joblib.delayed(run_once)(job) for job in todo)
+    done = parallel(joblib.delayed(run_once)(run, job) for job in todo)
     results = [row for rows in progress(done, "teachers", total=len(todo)) for row in rows]
     torch.set_num_threads(threads)
     seeds = sorted({row["seed"] for row in results})
