@@ -6,7 +6,7 @@ __all__ = ["fgsm_attack", "mma_attack", "pgd_attack"]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
-    {"fgsm_attack": "_attacks", "mma_attack": "_attacks", "pgd_attack": "_attacks"},
+    {"fgsm_attack": "_fgsm", "mma_attack": "_mma", "pgd_attack": "_pgd"},
     extra="torch",
     namespace=globals(),
 )
