@@ -97,7 +97,7 @@ REGIMES = {
     "28 px, told by real images": Regime(28, ("CKD", "full"), eps=EPS, told=True),
 }
 QUICK_REGIMES = {
-    "8 px": Regime(8, ("CKD", "full", "ramped"), rounds=2),
+    "8 px": Regime(8, ("CKD", "full", "ramped"), eps=EPS, rounds=2),
     "8 px, told by real images": Regime(8, ("CKD", "full"), eps=EPS, rounds=2, told=True),
 }
 
@@ -210,7 +210,7 @@ def run(fit):
     if fit.method == "ramped":
         callbacks.append(Ramp(options.get("forget_weight", 1.0)))
     if fit.quick:
-        options |= {"generator_steps": 5, "pool_size": 256}
+        options |= {"generator_steps": 5, "distill_steps": 20, "pool_size": 256}
     student = (DataFreeDistiller if fit.method == "plain" else ATEscDistiller)(
         teacher,
         shallow_student,

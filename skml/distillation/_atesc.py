@@ -9,13 +9,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skml.utils._torch import make_generator, to_numpy
-from skml.utils._torch_classifiers import frozen_copy
 
 from ._data_free import DataFreeDistiller
 from ._samples import flat_samples
 from ._split import RobustnessSplit
 from ._student_loss import TrapEscapingLoss
-from ._teacher import teacher_logits
+from ._teacher import frozen_logits
 
 
 class ATEscDistiller(DataFreeDistiller):
@@ -34,11 +33,12 @@ default=None
         give logits) is used as it is, and `fit` needs no data. An unfitted one is cloned and
         fitted on the data first; None: a `NonTransferableClassifier`, that is a small network.
         Cloning a skorch net forgets its weights: inside Pipeline and GridSearchCV, put a fitted
-        one into a `FrozenEstimator`.
+        one into a `FrozenEstimator`. One whose weights are not float32 is asked by a copy that
+        is.
     student : torch.nn.Module, callable or None, default=None
         The network to train, which gives logits. A module is copied, and training starts from
-        its weights; a callable gets ``(input_shape, n_classes)``. None: a narrow network of
-        three layers with batch normalisation.
+        its weights, which are float32; a callable gets ``(input_shape, n_classes)``. None: a
+        narrow network of three layers with batch normalisation.
     base : {"dfq", "cmi", "nayer"}, default="dfq"
         How samples are made; see :class:`DataFreeDistiller`.
     eps : float, "auto" or "auto-chunk", default="auto"
@@ -265,8 +265,7 @@ float or None, default=None
             raise ValueError(f"eps must be a finite number of at least 0 or None, got {eps!r}.")
         X, shape = flat_samples(self, X, image_shape=self.input_shape_, reset=False)
         device = next((p.device for p in self.student_.parameters()), torch.device("cpu"))
-        # A copy: the teacher may be at work in another thread.
-        logits = frozen_copy(teacher_logits(self.teacher_), device)
+        logits = frozen_logits(self.teacher_, device)
         domain = self._domain(device)
         X = np.clip(X, *self.clip_values_).reshape(-1, *shape)
         X = torch.from_numpy(np.ascontiguousarray(X)).to(device)

@@ -14,15 +14,14 @@ from torch import nn
 
 from skml.utils import restores_on_error
 from skml.utils._torch import TorchStateMixin, local_seed, make_generator, resolve_device, to_numpy
-from skml.utils._torch_classifiers import frozen_copy
 from skml.utils._training import fit_net, make_net
 
 from ._bases import BASES
 from ._constraints import TRAINING_CONSTRAINTS
 from ._generator_losses import BatchStatistics
-from ._networks import build_network, default_classifier, default_generator, probe
+from ._networks import build_generator, build_student, probe
 from ._pool import DistillationNet, PoolBatches, SyntheticPool
-from ._records import epoch_means
+from ._records import epoch_means, round_history, warn_of_collapse
 from ._samples import (
     as_array,
     check_image_shape,
@@ -37,13 +36,12 @@ from ._student_loss import TrapEscapingLoss
 from ._synthesis import SYNTHESIZERS, Domain, generate
 from ._teacher import (
     fit_teacher,
+    frozen_logits,
     is_fitted_teacher,
     teacher_classes,
     teacher_input_shape,
-    teacher_logits,
 )
 
-_STUDENT_WIDTH = 12
 _MOMENTUM, _WEIGHT_DECAY = 0.9, 1e-4
 _TERMS = ("bn", "onehot", "adversarial", "balance", "contrastive")
 _SEEDS = ("weights", "training", "latent", "batches", "split")
@@ -66,11 +64,12 @@ default=None
         give logits) is used as it is, and `fit` needs no data. An unfitted one is cloned and
         fitted on the data first; None: a `NonTransferableClassifier`, that is a small network.
         Cloning a skorch net forgets its weights: inside Pipeline and GridSearchCV, put a fitted
-        one into a `FrozenEstimator`.
+        one into a `FrozenEstimator`. One whose weights are not float32 is asked by a copy that
+        is.
     student : torch.nn.Module, callable or None, default=None
         The network to train, which gives logits. A module is copied, and training starts from
-        its weights; a callable gets ``(input_shape, n_classes)``. None: a narrow network of
-        three layers with batch normalisation.
+        its weights, which are float32; a callable gets ``(input_shape, n_classes)``. None: a
+        narrow network of three layers with batch normalisation.
     base : {"dfq", "cmi", "nayer"}, default="dfq"
         How samples are made. "dfq": by one generator that is kept. "cmi": by inversion, a new
         generator and the latent vectors being optimised every round, with contrast between
@@ -79,7 +78,7 @@ default=None
 float or None, default=None
         Weights of the terms of the generator's loss. None: those of the base, for "dfq" 1, 1,
         0.2, 2 and 0; for "cmi" 1, 0.5, 0.5, 0 and 0.8; for "nayer" 10, 0.5, 1.33, 0 and 0. Only
-        "cmi" has a contrastive term.
+        "cmi" has a contrastive term; with another base its weight must be None or 0.
     latent_dim : int, default=64
         Length of the latent vectors.
     generator : torch.nn.Module, callable or None, default=None
@@ -285,16 +284,16 @@ width), default=None
         self : object
             The fitted distiller.
         """
+        base = self._base()
         rng = check_random_state(self.random_state)
         device = resolve_device(self.device)
         with local_seed(rng, device):
-            self._prepare_teacher(X, y, rng)
+            logits = self._prepare_teacher(X, y, rng, device)
         self._seeds = {name: int(rng.randint(np.iinfo(np.int32).max)) for name in _SEEDS}
-        logits = frozen_copy(teacher_logits(self.teacher_), device)
         with local_seed(self._seeds["weights"], device):
             student = self._make_student()
             generator = self._make_generator().to(device)
-        self._fit_student(logits, student, generator, device)
+        self._fit_student(base, logits, student, generator, device)
         return self
 
     def sample(self, n_samples=1):
@@ -330,14 +329,14 @@ width), default=None
     def _predictor(self):
         return self.net_.module_
 
-    def _prepare_teacher(self, X, y, rng):
-        """Set `teacher_`, and what is known of the samples by it or by X."""
+    def _prepare_teacher(self, X, y, rng, device):
+        """Set `teacher_`, and what is known of the samples by it or by X; return its logits."""
         image_shape = check_image_shape(self.image_shape)
         if is_fitted_teacher(self.teacher):
             self.teacher_ = self.teacher
             self._note_shape(X, image_shape)
             low, high = 0.0, 1.0
-            logits = teacher_logits(self.teacher_)
+            logits = frozen_logits(self.teacher_, device)
             self.classes_ = teacher_classes(self.teacher_, logits, self.input_shape_)
         else:
             if X is None:
@@ -351,7 +350,8 @@ width), default=None
             self.classes_, codes = encode_labels(self, X, y)
             self.teacher_ = fit_teacher(self.teacher, X, codes, self.input_shape_, rng)
             low, high = X.min(axis=0), X.max(axis=0)
-            n_outputs = probe(teacher_logits(self.teacher_), self.input_shape_, "teacher")[1]
+            logits = frozen_logits(self.teacher_, device)
+            n_outputs = probe(logits, self.input_shape_, "teacher")[1]
             if n_outputs != len(self.classes_):
                 raise ValueError(
                     f"teacher gives {n_outputs} outputs, but y holds {len(self.classes_)} classes."
@@ -359,6 +359,7 @@ width), default=None
         if not isinstance(self.clip_values, str):
             low, high = check_pair(self.clip_values)
         self.clip_values_ = clip_bounds(low, high, self.n_features_in_)
+        return logits
 
     def _note_shape(self, X, image_shape):
         """Take the shape of a sample from the parameter, X or the teacher."""
@@ -386,8 +387,7 @@ width), default=None
             )
         self.input_shape_ = shape
 
-    def _fit_student(self, logits, student, generator, device):
-        base = self._base()
+    def _fit_student(self, base, logits, student, generator, device):
         n_warm_up = min(math.ceil(base.warm_up * self.max_iter), self.max_iter - 1)
         if base.bn_weight and BatchStatistics(logits).n_layers == 0:
             warnings.warn(
@@ -426,27 +426,10 @@ width), default=None
         history = [row for row in history if "class_counts" in row]
         if not history:
             raise KeyboardInterrupt
-        names = dict.fromkeys(key for row in history for key in row)
-        plain = {"batches", "epoch", "dur", "train_batch_count", "train_loss", "valid_loss"}
-        self.history_ = {
-            name: [row.get(name, math.nan) for row in history]
-            for name in names
-            if name not in plain and not name.endswith("_best")
-        }
-        for name in ("distillation", "forgetting"):
-            self.history_[name] = epoch_means(history, name)
+        self.history_ = round_history(history)
         self.loss_curve_ = epoch_means(history, "train_loss")
         self.n_iter_ = len(history)
-        counts = np.asarray(self.history_["class_counts"][-1])
-        n_classes = len(counts)
-        if counts.max() > max(0.5, 1.5 / n_classes) * counts.sum():
-            warnings.warn(
-                f"The teacher takes {counts.max()} of the last {counts.sum()} synthetic samples "
-                f"for the class {self.classes_[counts.argmax()]}: the generator may have "
-                "collapsed, or the teacher sends what is strange to it there. Try a larger "
-                "balance_weight.",
-                UserWarning,
-            )
+        warn_of_collapse(self.history_["class_counts"][-1], self.classes_)
 
     def _make_split(self, logits, domain):
         """What tells fragile samples from robust ones; None takes all for fragile."""
@@ -456,6 +439,11 @@ width), default=None
         return TrapEscapingLoss(self.temperature, forget_weight=0.0)
 
     def _base(self):
+        if self.base != "cmi" and self.contrastive_weight:
+            raise ValueError(
+                "contrastive_weight must be None or 0 unless base is 'cmi', the only one with a "
+                f"contrastive term; got {self.contrastive_weight!r} with base={self.base!r}."
+            )
         weights = {f"{name}_weight": getattr(self, f"{name}_weight") for name in _TERMS}
         return BASES[self.base].with_overrides(**weights, generator_steps=self.generator_steps)
 
@@ -467,31 +455,10 @@ width), default=None
         return Domain(self.input_shape_, low, high, len(self.classes_))
 
     def _make_student(self):
-        n_classes = len(self.classes_)
-
-        def default(input_shape, n_classes):
-            return default_classifier(input_shape, n_classes, _STUDENT_WIDTH)
-
-        student = build_network(self.student, default, self.input_shape_, n_classes)
-        seen = probe(student, self.input_shape_, "student")
-        if seen != (2, n_classes):
-            raise ValueError(
-                f"student must give {n_classes} logits for each sample, as the teacher does; got "
-                f"the output shape {seen} for 2 samples."
-            )
-        return student
+        return build_student(self.student, self.input_shape_, len(self.classes_))
 
     def _make_generator(self):
-        generator = build_network(
-            self.generator, default_generator, self.latent_dim, self.input_shape_
-        )
-        seen = probe(generator, (self.latent_dim,), "generator")
-        if math.prod(seen) != 2 * self.n_features_in_:
-            raise ValueError(
-                f"generator must give {self.n_features_in_} values for each latent vector, the "
-                f"shape of a sample being {self.input_shape_}; got the output shape {seen} for 2."
-            )
-        return generator
+        return build_generator(self.generator, self.latent_dim, self.input_shape_)
 
     def _make_net(self, student, generator, device):
         return make_net(

@@ -10,6 +10,7 @@ from skml.utils._torch_classifiers import evaluation_mode
 
 # Convolutions of few channels are a fifth faster on a CPU with the channels last in memory.
 _FORMAT = torch.channels_last
+_STUDENT_WIDTH = 12
 
 
 def default_classifier(input_shape, n_classes, width=16):
@@ -111,16 +112,69 @@ def build_network(network, make_default, *arguments):
     return built
 
 
+def build_student(student, input_shape, n_classes):
+    """The student from the parameter of that name; see :func:`build_network`.
+
+    Raises
+    ------
+    ValueError
+        If it does not give one logit for each class of a sample.
+    """
+
+    def default(input_shape, n_classes):
+        return default_classifier(input_shape, n_classes, _STUDENT_WIDTH)
+
+    network = build_network(student, default, input_shape, n_classes)
+    seen = probe(network, input_shape, "student")
+    if seen != (2, n_classes):
+        raise ValueError(
+            f"student must give {n_classes} logits for each sample, as the teacher does; got "
+            f"the output shape {seen} for 2 samples."
+        )
+    return network
+
+
+def build_generator(generator, latent_dim, input_shape):
+    """The generator from the parameter of that name; see :func:`build_network`.
+
+    Raises
+    ------
+    ValueError
+        If it does not give one value for each feature of a sample.
+    """
+    network = build_network(generator, default_generator, latent_dim, input_shape)
+    seen = probe(network, (latent_dim,), "generator")
+    n_features = math.prod(input_shape)
+    if math.prod(seen) != 2 * n_features:
+        raise ValueError(
+            f"generator must give {n_features} values for each latent vector, the "
+            f"shape of a sample being {input_shape}; got the output shape {seen} for 2."
+        )
+    return network
+
+
 def probe(network, shape, name):
     """Output shape of a network for two samples of a shape, or a ValueError that names it."""
     # On a copy: a pass may set state, and the network may be somebody else's.
     network = copy.deepcopy(network)
+    dtype = weight_dtype(network)
+    if dtype != torch.float32:
+        raise ValueError(
+            f"{name} must have weights of torch.float32, the type of the samples, got {dtype}. "
+            "Convert it by its method float()."
+        )
     device = next((p.device for p in network.parameters()), torch.device("cpu"))
     try:
         with evaluation_mode(network), torch.no_grad():
             return tuple(network(torch.zeros(2, *shape, device=device)).shape)
     except (RuntimeError, ValueError, IndexError) as error:
         raise ValueError(f"{name} does not take samples of the shape {shape}: {error}") from error
+
+
+def weight_dtype(network):
+    """Type of the first floating-point weight, torch.float32 if there is none."""
+    dtypes = (p.dtype for p in network.parameters() if p.is_floating_point())
+    return next(dtypes, torch.float32)
 
 
 def reset_parameters(module):

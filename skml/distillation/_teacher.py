@@ -2,14 +2,15 @@
 
 import numpy as np
 import skorch
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from torch import nn
 
-from skml.utils._torch_classifiers import logit_module
+from skml.utils._torch_classifiers import frozen_copy, logit_module
 
-from ._networks import probe
+from ._networks import probe, weight_dtype
 from ._non_transferable import NonTransferableClassifier
 
 _NEEDED_BY = "teacher"
@@ -75,16 +76,21 @@ def fit_teacher(teacher, X, codes, input_shape, random_state):
     if isinstance(fitted, NonTransferableClassifier):
         if fitted.random_state is None:
             fitted.set_params(random_state=seed)
-        return fitted.fit(samples, codes)
+    elif isinstance(fitted.module, nn.Module) and weight_dtype(fitted.module) == torch.float64:
+        samples = samples.astype(np.float64)
     return fitted.fit(samples, codes)
 
 
-def teacher_logits(teacher):
-    """The logits of a fitted teacher as a module that shares its parameters."""
+def frozen_logits(teacher, device):
+    """The logits of a fitted teacher as a module of its own, without gradients.
+
+    It is a copy: the teacher stays as it is, and may be at work in another thread. Its weights
+    are float32, as samples are, whatever those of the teacher are.
+    """
     inner = unwrap(teacher)
     if isinstance(inner, NonTransferableClassifier):
         inner = inner.net_.module_
-    return logit_module(inner, needed_by=_NEEDED_BY)
+    return frozen_copy(logit_module(inner, needed_by=_NEEDED_BY), device).float()
 
 
 def teacher_input_shape(teacher):

@@ -412,6 +412,37 @@ class Logarithm(nn.Module):
         return x.clamp_min(1e-30).log()
 
 
+@distillers
+@pytest.mark.parametrize("base", BASES)
+def test_teacher_in_another_precision_is_asked_in_float32(distiller, base):
+    teacher = seeded(default_classifier, (4,), 3, 4)
+    settings = {"base": base, "image_shape": (4,), "random_state": 0, **QUICK}
+    expected = distiller(teacher, **settings).fit()
+    double = copy.deepcopy(teacher).double()
+    before = {key: value.clone() for key, value in double.state_dict().items()}
+    student = distiller(double, **settings).fit()
+    assert same_student(student, expected)  # its weights are those of float32 exactly
+    X, _ = blobs()
+    assert student.predict(X).shape == (60,)
+    if distiller is ATEscDistiller:
+        np.testing.assert_array_equal(student.is_fragile(X), expected.is_fragile(X))
+    for key, value in double.state_dict().items():
+        assert value.dtype == before[key].dtype
+        assert torch.equal(value, before[key])
+
+
+def test_unfitted_skorch_teacher_in_float64_is_fitted_as_it_is():
+    X, y = blobs()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = NeuralNetClassifier(
+            default_classifier((4,), 3, 4).double(), max_epochs=2, verbose=0, train_split=None
+        )
+        student = DataFreeDistiller(net, random_state=0, **QUICK).fit(X, y)
+    assert next(student.teacher_.module_.parameters()).dtype == torch.float64
+    assert student.decision_function(X).dtype == np.float32
+
+
 def test_binary_teacher_with_one_output():
     X, y = blobs(n_classes=2)
     with torch.random.fork_rng():
@@ -526,6 +557,26 @@ def test_round_trip_keeps_student_generator_and_mask(distiller):
         ({"student": nn.Linear(5, 3)}, ValueError, r"student does not take .* shape \(4,\)"),
         ({"student": lambda shape, k: 3}, TypeError, "must return a torch.nn.Module, got int"),
         ({"generator": nn.Linear(64, 7)}, ValueError, "generator must give 4 values"),
+        (
+            {"student": nn.Linear(4, 3).double()},
+            ValueError,
+            r"student must have weights of torch\.float32, .*, got torch\.float64",
+        ),
+        (
+            {"generator": nn.Linear(64, 4).double()},
+            ValueError,
+            r"generator must have weights of torch\.float32, .*, got torch\.float64",
+        ),
+        (
+            {"contrastive_weight": 0.5},
+            ValueError,
+            "contrastive_weight must be None or 0 unless base is 'cmi', .* got 0.5 with base='dfq'",
+        ),
+        (
+            {"contrastive_weight": 1, "base": "nayer"},
+            ValueError,
+            "contrastive_weight must be None or 0 unless base is 'cmi', .* got 1 with base='nayer'",
+        ),
     ],
 )
 def test_bad_arguments_are_named(options, error, match):
@@ -717,6 +768,8 @@ def test_module_of_another_width_is_named():
         NonTransferableClassifier(module=nn.Linear(4, 7)).fit(X, y)
     with pytest.raises(ValueError, match=r"module does not take samples of the shape \(4,\)"):
         NonTransferableClassifier(module=nn.Linear(5, 3)).fit(X, y)
+    with pytest.raises(ValueError, match=r"module must have weights of .* got torch\.float16"):
+        NonTransferableClassifier(module=nn.Linear(4, 3).half()).fit(X, y)
 
 
 def test_clip_values_and_labels_of_no_kind_are_named():
