@@ -188,7 +188,7 @@ def task_and_teacher(side, seed, quick):
         ood_class=TARGET,
         image_shape=(1, side, side),
         divergence="ce",
-        max_epochs=2 if quick else 8,
+        max_epochs=1 if quick else 8,
     )
     teacher.fit(task[0], task[1], X_ood=other[0], y_ood=other[1])
     return task, other, teacher
@@ -210,7 +210,7 @@ def run(fit):
     if fit.method == "ramped":
         callbacks.append(Ramp(options.get("forget_weight", 1.0)))
     if fit.quick:
-        options |= {"generator_steps": 5, "distill_steps": 20, "pool_size": 256}
+        options |= {"generator_steps": 5, "distill_steps": 9, "pool_size": 128, "batch_size": 32}
     student = (DataFreeDistiller if fit.method == "plain" else ATEscDistiller)(
         teacher,
         shallow_student,
@@ -241,7 +241,7 @@ def run(fit):
 
 def reasons(student, judge, task):
     """Of what the groups consist, and how good the student is on the images of each."""
-    samples = student.sample(1024)
+    samples = student.sample(1000)
     honest = judge(samples)
     fragile = student.is_fragile(samples)
     fragile_images = student.is_fragile(task[2])
