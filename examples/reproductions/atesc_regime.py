@@ -85,13 +85,15 @@ class Regime:
 
 
 REGIMES = {
-    "28 px": Regime(28, ("plain", "CKD", "full", "ramped")),
-    "28 px, forget_weight .1": Regime(28, ("CKD", "full"), options={"forget_weight": 0.1}),
-    "28 px, forget_clip .2": Regime(28, ("CKD", "full"), options={"forget_clip": 0.2}),
-    "28 px, no adversary, eps .1": Regime(
-        28, ("CKD", "full", "ramped"), eps=0.1, options={"adversarial_weight": 0.0}
+    "28 px, eps auto": Regime(28, ("plain", "CKD", "full")),
+    "28 px, eps .1": Regime(28, ("CKD", "full", "ramped"), eps=0.1),
+    "28 px, eps .1, forget_weight .1": Regime(
+        28, ("CKD", "full"), eps=0.1, options={"forget_weight": 0.1}
     ),
-    "14 px, 30 rounds, auto-chunk": Regime(
+    "28 px, eps .1, no adversary": Regime(
+        28, ("CKD", "full"), eps=0.1, options={"adversarial_weight": 0.0}
+    ),
+    "14 px, 30 rounds, eps auto-chunk": Regime(
         14, ("CKD", "full", "ramped"), eps="auto-chunk", rounds=30
     ),
     "28 px, told by real images": Regime(28, ("CKD", "full"), eps=EPS, told=True),
