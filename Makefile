@@ -13,7 +13,7 @@ export MPLBACKEND := Agg
 # Rows and trees are spread over processes by pytest -n: one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test lint doctest unit sanitize bench reproduce package docs build clean
+.PHONY: help demo test lint doctest unit sanitize endurance bench reproduce package docs build clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test       set up, then lint, doctests and all tests (what CI runs)"
 	@echo "make lint       ruff, cython-lint, numpydoc validation"
 	@echo "make sanitize   the C kernels on many random shapes under AddressSanitizer and UBSan"
+	@echo "make endurance  fit and predict 200 times with every estimator, and see what memory they keep"
 	@echo "make bench      time our code beside its peers; writes docs/benchmarks/ (PAGE=name for one)"
 	@echo "make reproduce  re-measure the papers' claims; writes docs/reproductions/ (PAGE=name for one)"
 	@echo "make package    build sdist and wheel, install the wheel into an empty environment, use it"
@@ -89,6 +90,10 @@ unit: $(VENV)/test.stamp build
 sanitize: $(VENV)/test.stamp build
 	@SKML_SANITIZE_ROUNDS=3000 $(BIN)/python -m pytest -q -s -o timeout=0 \
 	  tests/quantization/test_quantized_gemm_sanitized.py
+
+endurance: $(VENV)/test.stamp build
+	@SKML_ENDURANCE=200 $(ONE_THREAD) $(BIN)/python -m pytest -q -s -o timeout=0 \
+	  tests/test_endurance.py
 
 bench: $(VENV)/bench.stamp build
 	@$(BIN)/python -m pytest -q -s -o python_files='bench_*.py' -o timeout=0 \

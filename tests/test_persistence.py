@@ -2,23 +2,19 @@
 
 import io
 import pickle
-from pathlib import Path
 from unittest import SkipTest
 
 import joblib
 import pytest
 
 from skml.utils._contract_compare import assert_same
-from skml.utils._contract_inputs import adapt, fitted, inputs_for
-from skml.utils.discovery import all_estimators
-from skml.utils.estimator_checks import collect_inputs, make_instance
+from skml.utils._contract_inputs import fitted, inputs_for
+from skml.utils.estimator_checks import make_instance
+from tests._estimators import CLASSES, quick_estimator
 
 # skops calls a type trusted when it knows it; these packages are the ones whose types may be
 # left to be confirmed by the user. `tests` holds the adapters that derive extra arrays.
 MAY_BE_CONFIRMED = ("skml.", "sklearn.", "numpy.", "tests.")
-
-collect_inputs(Path(__file__).parent)
-CLASSES = {name: cls for name, cls in all_estimators() if hasattr(cls, "fit")}
 
 
 def pickle_round_trip(estimator):
@@ -48,7 +44,7 @@ def fitted_estimators():
 
     def get(name):
         if name not in known:
-            estimator = adapt(make_instance(CLASSES[name]))
+            estimator = quick_estimator(name)
             estimator, inputs = fitted(estimator, inputs_for(estimator))
             known[name] = estimator, inputs, inputs.outputs(estimator)
         return known[name]

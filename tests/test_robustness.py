@@ -7,7 +7,6 @@ finite rows as it is asked for.
 """
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,25 +15,17 @@ from hypothesis import strategies as st
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import get_tags
 
-from skml.utils._contract_inputs import _DefaultInputs, adapt, fresh
+from skml.utils._contract_inputs import _DefaultInputs, fresh
 from skml.utils._tags import takes_two_d_array
-from skml.utils.discovery import all_estimators
-from skml.utils.estimator_checks import collect_inputs, make_instance
-from tests.test_common import CHECK_PARAMS
+from skml.utils.estimator_checks import make_instance
+from tests._estimators import CLASSES, quick_estimator
 
-collect_inputs(Path(__file__).parent)
-CLASSES = {name: cls for name, cls in all_estimators() if hasattr(cls, "fit")}
 NAMES = [name for name, cls in CLASSES.items() if takes_two_d_array(make_instance(cls))]
 
 # A teacher, a generator and a student are trained in one fit: fewer examples.
 SLOW = {"ATEscDistiller", "DataFreeDistiller"}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def estimator_of(name):
-    instance = make_instance(CLASSES[name]).set_params(**CHECK_PARAMS.get(name, {}))
-    return fresh(adapt(instance))
 
 
 def strided(X):
@@ -62,7 +53,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_memory_layout_does_not_matter(name):
-    estimator = estimator_of(name)
+    estimator = quick_estimator(name)
     inputs = _DefaultInputs(estimator)("small")
     inputs.fit(estimator)
     expected = inputs.outputs(estimator)
@@ -113,7 +104,7 @@ def test_hostile_arrays_are_fitted_or_refused(name):
     @settings(max_examples=4 if name in SLOW else 20, suppress_health_check=list(HealthCheck))
     @given(X=hostile_arrays(), seed=st.integers(0, 9))
     def check(X, seed):
-        estimator = estimator_of(name)
+        estimator = quick_estimator(name)
         if get_tags(estimator).input_tags.positive_only:
             X = np.abs(X)
         inputs = dataclasses.replace(

@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from skml.utils import restores_on_error
+
 from ._basis import spanning_labels
 from ._formatting import format_partition
 from ._groups import REAL_GROUPS, get_group, no_map_message
@@ -104,6 +106,7 @@ class EquivariantPolynomialFeatures(TransformerMixin, BaseEstimator):
         self.include_bias = include_bias
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @restores_on_error
     def fit(self, X, y=None):
         """Find the polynomials; only the number of columns of X matters.
 

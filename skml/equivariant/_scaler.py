@@ -7,6 +7,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from skml.utils import restores_on_error
+
 from ._basis import equivariant_basis
 from ._groups import REAL_GROUPS
 from ._tensor_input import infer_dimension, invariant_location_scale
@@ -91,6 +93,7 @@ class EquivariantScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.with_scale = with_scale
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @restores_on_error
     def fit(self, X, y=None, sample_weight=None):
         """Find offset and scale.
 

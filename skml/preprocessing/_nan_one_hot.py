@@ -9,6 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from skml.utils import restores_on_error
 from skml.utils._missing_cells import is_missing
 
 _INFREQUENT = "infrequent"
@@ -123,6 +124,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
         self.dtype = dtype
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @restores_on_error
     def fit(self, X, y=None):
         """Find the categories of each feature.
 

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from skml.quantization._gram import dask_gram_matrix, gram_matrix, is_dask
+from skml.utils import restores_on_error
 
 FLOATS = [np.float64, np.float32]
 
@@ -76,6 +77,7 @@ class BaseWeightQuantizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
         self.bits = bits
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @restores_on_error
     def fit(self, X, y=None, sample_weight=None):
         """Learn the Gram matrix of the calibration inputs.
 

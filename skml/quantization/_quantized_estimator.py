@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from skml.quantization._base import FLOATS
 from skml.quantization._ganq_quantizer import GANQQuantizer
 from skml.quantization._linear_maps import multiply, next_inputs, take_out_linear_maps
+from skml.utils import restores_on_error
 
 
 def _delegates(method):
@@ -107,6 +108,7 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
 
     # Nested estimators are validated by their own fit.
     @_fit_context(prefer_skip_nested_validation=False)
+    @restores_on_error
     def fit(self, X, y=None, sample_weight=None):
         """Fit the estimator and quantise its weights.
 

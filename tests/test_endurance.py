@@ -1,0 +1,176 @@
+"""Fitting and predicting again and again keeps no memory.
+
+``make endurance`` sets SKML_ENDURANCE to 200 fits, and to as many calls of the output methods, and
+prints what each estimator keeps per call. Otherwise the fits are few, which shows a leak as well
+(the numbers are exact), but not one that begins late.
+"""
+
+import ctypes
+import functools
+import itertools
+import mmap
+import os
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from skml.utils._contract_inputs import fresh, inputs_for
+from tests._estimators import CLASSES, TINY, tiny_estimator
+from tests._growth import growth_per_call
+
+N_CALLS = int(os.environ.get("SKML_ENDURANCE", 0))
+IS_LONG = N_CALLS > 0
+COUNTS = (
+    {"n_calls": N_CALLS, "warm_up": 30, "n_stretches": 10}
+    if IS_LONG
+    else {"n_calls": 16, "warm_up": 8, "n_stretches": 4}
+)
+
+# Code that the default parameters do not reach.
+VARIANTS = {
+    "MAGradientBoostingClassifier": [{"max_bins": 16, "n_estimators": 5}],
+    "MARandomForestRegressor": [{"n_estimators": 5, "oob_score": True}],
+    "RewardProportionalSampler": [
+        {"solver": "mlp", "max_iter": 3, "hidden_layer_sizes": (8,)},
+        {"objective": "tb", "solver": "mlp", "max_iter": 3, "hidden_layer_sizes": (8,)},
+    ],
+}
+# One for each compiled module and each training loop: what `make test` has time for.
+FEW = {
+    "CATEBounder",
+    "DataFreeDistiller",
+    "EquivariantPolynomialFeatures",
+    "GANQQuantizer",
+    "GPTQQuantizer",
+    "INRRegressor",
+    "LeTETimeEncoder",
+    "MADecisionTreeRegressor",
+    "MAGradientBoostingClassifier",
+    "MALassoCV",
+    "MALogisticRegression",
+    "MARandomForestClassifier",
+    "NonTransferableClassifier",
+    "QuantizedEstimator",
+    "QuantumGroupEquivariantClassifier",
+    "ShufflingSGDClassifier",
+}
+CASES = [(name, TINY.get(name, {})) for name in CLASSES if IS_LONG or name in FEW]
+CASES += [
+    (name, params)
+    for name, variants in VARIANTS.items()
+    for params in (variants if IS_LONG else variants[:1])
+]
+
+
+def case_id(case):
+    name, params = case
+    label = "-".join(str(value) for value in params.values())
+    return name if params == TINY.get(name, {}) else f"{name}-{label}"
+
+
+def growth_of_fit(estimator, inputs):
+    """What one fit keeps: every second one is of the same estimator, the others of a new one."""
+    same = fresh(estimator)
+
+    def fit_twice():
+        inputs.fit(same)
+        inputs.fit(fresh(estimator))
+
+    counts = {key: count // 2 if key != "n_stretches" else count for key, count in COUNTS.items()}
+    return growth_per_call(fit_twice, **counts)
+
+
+def report(what, growth, capsys):
+    if IS_LONG:
+        with capsys.disabled():
+            print(f"\n{what:55s}{growth}", end="")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_fits_and_outputs_keep_no_memory(case, capsys):
+    name, params = case
+    estimator = tiny_estimator(name).set_params(**params)
+    if "random_state" in estimator.get_params(deep=False):
+        estimator.set_params(random_state=0)  # every fit takes as much memory as the one before
+    inputs = inputs_for(estimator)("small")
+    growth = growth_of_fit(estimator, inputs)
+    report(f"{case_id(case)} fit", growth, capsys)
+    assert not growth.excess(), f"Two fits of {name} keep {growth.excess()}."
+    fitted = fresh(estimator)
+    inputs.fit(fitted)
+    growth = growth_per_call(lambda: inputs.outputs(fitted), **COUNTS)
+    report(f"{case_id(case)} outputs", growth, capsys)
+    assert not growth.excess(), f"The output methods of {name} keep {growth.excess()}."
+
+
+class Leaking(BaseEstimator):
+    """Keeps what `leak` keeps in every fit."""
+
+    def __init__(self, leak=None):
+        self.leak = leak
+
+    def fit(self, X, y=None):
+        self.leak()
+        self.mean_ = X.mean()
+        return self
+
+
+def leak_an_array(kept=[]):  # noqa: B006 - it is the fault
+    kept.append(np.zeros(2000))
+
+
+def leak_from_the_c_library():
+    ctypes.CDLL(None).malloc(1000)
+
+
+def leak_a_hook(module=[]):  # noqa: B006
+    torch = pytest.importorskip("torch")
+    if not module:
+        module.append(torch.nn.Linear(2, 2))
+    module[0].register_forward_hook(lambda *args: None)
+
+
+@functools.cache
+def cached(key):
+    return len(str(key))
+
+
+def leak_through_a_cache():
+    cached(object())
+
+
+def leak_mapped_pages(kept=[]):  # noqa: B006
+    pages = mmap.mmap(-1, 4 * mmap.PAGESIZE)
+    pages[:: mmap.PAGESIZE] = b"1234"
+    kept.append(pages)
+
+
+@pytest.mark.parametrize(
+    ("leak", "seen"),
+    [
+        (leak_an_array, {"heap", "blocks"}),
+        (leak_from_the_c_library, {"heap"}),
+        (leak_a_hook, {"blocks", "objects"}),
+        (leak_through_a_cache, {"blocks"}),
+        (leak_mapped_pages, {"resident"}),
+    ],
+)
+def test_a_leak_is_seen(leak, seen):
+    X = np.ones((5, 2))
+    growth = growth_per_call(lambda: Leaking(leak).fit(X), **COUNTS)
+    if not growth.heap and "heap" in seen:
+        pytest.skip("this C library does not count what it hands out")
+    assert seen <= growth.excess().keys(), growth
+
+
+def test_a_cache_that_is_full_soon_is_no_leak():
+    numbers = itertools.cycle(range(6))
+    kept = {}
+
+    def fit():
+        number = next(numbers)
+        kept.setdefault(number, np.zeros(1000))
+
+    assert not growth_per_call(fit, **COUNTS).excess()
