@@ -156,9 +156,7 @@ class BaseWeightQuantizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
         LUTWeight or UniformWeight
             Packed codes, which the kernels of `skml.quantization.kernels` consume.
         """
-        check_is_fitted(self)
-        self._validate_params()
-        return self._quantize(self._check_weights(W))
+        return self._quantize(self._weights_to_quantize(W))
 
     def inverse_transform(self, W):
         """Return the numbers that a quantised weight stands for.
@@ -246,6 +244,12 @@ class BaseWeightQuantizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return gram_matrix(X, sample_weight), X.shape[0]
+
+    def _weights_to_quantize(self, W):
+        """Check W, and the parameters, which may have changed since the fit."""
+        check_is_fitted(self)
+        self._validate_params()
+        return self._check_weights(W)
 
     def _check_weights(self, W):
         if sp.issparse(W):

@@ -206,9 +206,7 @@ default="auto"
             ``n_iter``, the largest number of alternations that a panel of rows ran, and
             ``objective``, the squared output error of each row on the calibration inputs.
         """
-        check_is_fitted(self)
-        self._validate_params()
-        W = self._check_weights(W)
+        W = self._weights_to_quantize(W)
         if outlier_mask is not None:
             outlier_mask = np.asarray(outlier_mask)
             if outlier_mask.shape != W.shape or outlier_mask.dtype != bool:

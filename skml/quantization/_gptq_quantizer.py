@@ -5,12 +5,13 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from skml.quantization._base import BaseWeightQuantizer, resolve_threads
 from skml.quantization._factor import damped_cholesky, revive_dead_inputs
 from skml.quantization._gptq import quantize_block
 from skml.quantization._grid import (
+    GRID_CONSTRAINTS,
     group_grids,
     group_of_columns,
     pack_uniform,
@@ -110,10 +111,8 @@ class GPTQQuantizer(BaseWeightQuantizer):
 
     _parameter_constraints: dict = {
         **BaseWeightQuantizer._parameter_constraints,
+        **GRID_CONSTRAINTS,
         "act_order": ["boolean"],
-        "group_size": [Interval(Integral, 1, None, closed="left"), None],
-        "symmetric": ["boolean"],
-        "zero_point": [StrOptions({"integer", "real"})],
         "damping": [Interval(Real, 0, None, closed="left")],
         "block_size": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],

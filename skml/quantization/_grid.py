@@ -1,8 +1,17 @@
 """Uniform grids: scale and zero point of each group of inputs in each row."""
 
+from numbers import Integral
+
 import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skml.quantization._weights import UniformWeight
+
+GRID_CONSTRAINTS = {
+    "group_size": [Interval(Integral, 1, None, closed="left"), None],
+    "symmetric": ["boolean"],
+    "zero_point": [StrOptions({"integer", "real"})],
+}
 
 
 def uniform_grid(W, bits, *, symmetric=False, zero_point="integer"):

@@ -4,7 +4,6 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from skml.quantization._base import BaseWeightQuantizer, resolve_threads
 from skml.quantization._codebooks import kmeans_codebook, nearest_codes
@@ -91,9 +90,7 @@ class KMeansQuantizer(BaseWeightQuantizer):
         LUTWeight
             Packed codes and one ascending table per row.
         """
-        check_is_fitted(self)
-        self._validate_params()
-        W = self._check_weights(W)
+        W = self._weights_to_quantize(W)
         if sensitivity is not None:
             sensitivity = np.asarray(sensitivity, dtype=np.float64)
             if sensitivity.shape not in (W.shape, W.shape[1:]):

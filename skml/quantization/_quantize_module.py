@@ -11,7 +11,6 @@ import torch
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from torch import nn
-from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
 from skml.quantization._base import BaseWeightQuantizer, relative_error
@@ -23,6 +22,7 @@ from skml.quantization._calibration import (
     trace_layers,
     unfolding,
 )
+from skml.quantization._lut_conv import LUTConv2d
 from skml.quantization._lut_linear import LUTLinear
 from skml.quantization._weights import LUTWeight
 from skml.utils._progress import progress
@@ -325,49 +325,6 @@ def _as_table(weight):
     return LUTWeight.from_codes(
         weight.unpack(), codebook, outliers=weight.outliers, info=weight.info
     )
-
-
-class LUTConv2d(nn.Module):
-    """A convolution as a packed linear layer on unfolded patches.
-
-    Parameters
-    ----------
-    linear : LUTLinear
-        The layer on patches.
-    how : tuple
-        Kernel size, dilation, padding and stride, as :func:`torch.nn.functional.unfold` takes
-        them.
-    """
-
-    def __init__(self, linear, how):
-        super().__init__()
-        self.linear = linear
-        self.how = how
-
-    def forward(self, input):
-        """Convolve.
-
-        Parameters
-        ----------
-        input : torch.Tensor of shape (n, channels, height, width) or (channels, height, width)
-            Images.
-
-        Returns
-        -------
-        torch.Tensor of shape (n, out_channels, height, width) or without n
-            Results.
-        """
-        images = input.unsqueeze(0) if input.dim() == 3 else input
-        patches = F.unfold(images, *self.how).transpose(1, 2)
-        output = self.linear(patches).transpose(1, 2)
-        sizes = [
-            (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-            for size, kernel, dilation, padding, stride in zip(
-                images.shape[2:], *self.how, strict=True
-            )
-        ]
-        output = output.reshape(len(images), -1, *sizes)
-        return output.squeeze(0) if input.dim() == 3 else output
 
 
 def _replace(module, name, layer):

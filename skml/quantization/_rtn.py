@@ -1,11 +1,13 @@
 """Round to nearest on a uniform grid."""
 
-from numbers import Integral
-
-from sklearn.utils._param_validation import Interval, StrOptions
-
 from skml.quantization._base import BaseWeightQuantizer
-from skml.quantization._grid import grid_codes, group_grids, group_of_columns, pack_uniform
+from skml.quantization._grid import (
+    GRID_CONSTRAINTS,
+    grid_codes,
+    group_grids,
+    group_of_columns,
+    pack_uniform,
+)
 
 
 class RTNQuantizer(BaseWeightQuantizer):
@@ -70,9 +72,7 @@ class RTNQuantizer(BaseWeightQuantizer):
 
     _parameter_constraints: dict = {
         **BaseWeightQuantizer._parameter_constraints,
-        "symmetric": ["boolean"],
-        "zero_point": [StrOptions({"integer", "real"})],
-        "group_size": [Interval(Integral, 1, None, closed="left"), None],
+        **GRID_CONSTRAINTS,
     }
 
     def __init__(self, bits=4, *, symmetric=False, zero_point="integer", group_size=None):

@@ -76,6 +76,32 @@ def prepare_output(out, X, n_rows):
     return target
 
 
+def run_on_host(X, shape, bias, out, compute):
+    """Check the arguments of a product, compute it, and return what was asked for.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_inputs)
+    shape : tuple of (int, int)
+        Shape of the weight, (n_rows, n_inputs).
+    bias : array-like of shape (n_rows,) or None
+    out : ndarray of float32 or None
+    compute : callable
+        ``compute(X, bias, target)`` fills the target, all three in float32; bias may be None.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_rows)
+        ``out`` if given, else the result in the type of X.
+    """
+    n_rows, n_inputs = shape
+    X, result_type = check_inputs(X, n_inputs)
+    bias = check_bias(bias, n_rows)
+    target = prepare_output(out, X, n_rows)
+    compute(X, bias, target)
+    return finish(target, out, result_type)
+
+
 def finish(target, out, result_type):
     """What the caller gets: ``out`` if given, else the result in the type of X."""
     return target.astype(result_type, copy=False) if out is None else out

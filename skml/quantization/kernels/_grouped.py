@@ -1,13 +1,10 @@
 """Several products in one call, each with a weight and a precision of its own."""
 
+import itertools
+
 from skml.quantization import _gemm
 from skml.quantization._weights import LUTWeight, UniformWeight
-from skml.quantization.kernels._arguments import (
-    check_inputs,
-    check_offsets,
-    finish,
-    prepare_output,
-)
+from skml.quantization.kernels._arguments import check_offsets, run_on_host
 from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
 from skml.quantization.kernels._integer import int8_matmul
 from skml.quantization.kernels._matmul import lut_matmul, uniform_matmul
@@ -67,22 +64,23 @@ def grouped_matmul(X, weights, offsets, out=None, *, n_threads=None, backend="au
     """
     backend, n_threads = resolve_backend(backend, X), resolve_threads(n_threads)
     weights = list(weights)
-    m, n = _common_shape(weights)
+    shape = _common_shape(weights)
     if backend == "cuda":
         return cuda_products().grouped_matmul(X, weights, offsets, out)
-    X, result_type = check_inputs(X, n)
-    offsets = check_offsets(offsets, len(weights), len(X))
-    target = prepare_output(out, X, m)
-    if backend == "numpy":
-        for weight, first, last in zip(weights, offsets[:-1], offsets[1:], strict=True):
-            _one(X[first:last], weight, target[first:last])
-    else:
+
+    def compute(X, bias, target):
+        bounds = check_offsets(offsets, len(weights), len(X))
+        if backend == "numpy":
+            for weight, (first, last) in zip(weights, itertools.pairwise(bounds), strict=True):
+                _one(X[first:last], weight, target[first:last])
+            return
         rounding = [
             (w.act_bits, w.act_group) if getattr(w, "act_bits", None) else (0, -1) for w in weights
         ]
         matrices = [weight.packed_matrix for weight in weights]
-        _gemm.grouped_matmul(X, matrices, rounding, offsets, target, backend, n_threads)
-    return finish(target, out, result_type)
+        _gemm.grouped_matmul(X, matrices, rounding, bounds, target, backend, n_threads)
+
+    return run_on_host(X, shape, None, out, compute)
 
 
 def _one(X, weight, target):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from skml.quantization._weights import UniformWeight, check_act_group
-from skml.quantization.kernels._arguments import check_bias, check_inputs, finish, prepare_output
+from skml.quantization.kernels._arguments import run_on_host
 from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
 from skml.quantization.kernels._matmul import check_type
 
@@ -85,18 +85,17 @@ def int8_matmul(
     backend, n_threads = resolve_backend(backend, X), resolve_threads(n_threads)
     if backend == "cuda":
         return cuda_products().int8_matmul(X, weight, bias, out, act_bits, act_group)
-    m, n = weight.shape
-    X, result_type = check_inputs(X, n)
-    bias = check_bias(bias, m)
-    target = prepare_output(out, X, m)
-    if backend == "numpy":
-        target[...] = integer_product(X, weight, act_bits, act_group)
-        if bias is not None:
-            target += bias
-    else:
-        matrix = weight.packed_matrix
-        matrix.integer_matmul(X, target, bias, act_bits, act_group, backend, n_threads)
-    return finish(target, out, result_type)
+
+    def compute(X, bias, target):
+        if backend == "numpy":
+            target[...] = integer_product(X, weight, act_bits, act_group)
+            if bias is not None:
+                target += bias
+        else:
+            matrix = weight.packed_matrix
+            matrix.integer_matmul(X, target, bias, act_bits, act_group, backend, n_threads)
+
+    return run_on_host(X, weight.shape, bias, out, compute)
 
 
 def integer_product(X, weight, act_bits, act_group):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skml.quantization._weights import LUTWeight, UniformWeight
-from skml.quantization.kernels._arguments import check_bias, check_inputs, finish, prepare_output
+from skml.quantization.kernels._arguments import run_on_host
 from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
 from skml.quantization.kernels._blas import one_blas_thread
 
@@ -113,17 +113,16 @@ def _matmul(X, weight, bias, out, n_threads, backend):
     backend, n_threads = resolve_backend(backend, X), resolve_threads(n_threads)
     if backend == "cuda":
         return cuda_products().matmul(X, weight, bias, out)
-    m, n = weight.shape
-    X, result_type = check_inputs(X, n)
-    bias = check_bias(bias, m)
-    target = prepare_output(out, X, m)
-    if backend == "numpy":
-        np.matmul(X, weight.dequantize().astype(np.float32, copy=False).T, out=target)
-        if bias is not None:
-            target += bias
-    else:
-        multiply_into(X, weight.packed_matrix, bias, target, n_threads, backend)
-    return finish(target, out, result_type)
+
+    def compute(X, bias, target):
+        if backend == "numpy":
+            np.matmul(X, weight.dequantize().astype(np.float32, copy=False).T, out=target)
+            if bias is not None:
+                target += bias
+        else:
+            multiply_into(X, weight.packed_matrix, bias, target, n_threads, backend)
+
+    return run_on_host(X, weight.shape, bias, out, compute)
 
 
 def multiply_into(X, matrix, bias, target, n_threads, isa):

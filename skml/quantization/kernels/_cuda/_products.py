@@ -5,13 +5,7 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 from numba import cuda
 
-from skml.quantization.kernels._arguments import (
-    check_bias,
-    check_inputs,
-    check_offsets,
-    finish,
-    prepare_output,
-)
+from skml.quantization.kernels._arguments import check_bias, check_offsets, run_on_host
 from skml.quantization.kernels._cuda._arrays import send, wrap
 from skml.quantization.kernels._cuda._multiply import (
     add_bias,
@@ -173,16 +167,14 @@ def _run(X, shape, bias, out, compute, compute_halves=None):
 
 
 def _run_from_host(X, shape, bias, out, compute):
-    m, n = shape
-    X, result_type = check_inputs(X, n)
-    bias = check_bias(bias, m)
-    target = prepare_output(out, X, m)
-    if target.size:
-        x = send(X, np.float32)
-        result = x.empty(target.shape, "float32")
-        compute(x, nothing() if bias is None else send(bias, np.float32).show(), result, 0)
-        result.native.copy_to_host(target)
-    return finish(target, out, result_type)
+    def compute_on_device(X, bias, target):
+        if target.size:
+            x = send(X, np.float32)
+            result = x.empty(target.shape, "float32")
+            compute(x, nothing() if bias is None else send(bias, np.float32).show(), result, 0)
+            result.native.copy_to_host(target)
+
+    return run_on_host(X, shape, bias, out, compute_on_device)
 
 
 def _check_device_inputs(x, n):
