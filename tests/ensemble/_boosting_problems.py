@@ -5,6 +5,7 @@ from scipy.special import expit, softmax
 from sklearn.impute import SimpleImputer
 
 from skml.ensemble import MAGradientBoostingClassifier, MAGradientBoostingRegressor
+from tests.tree._problems import even_classes, table_with_gaps
 from tests.tree._reference_tree import (
     best_split,
     children_impurity,
@@ -22,18 +23,10 @@ def random_problem(seed, Booster, n=300, d=5, missing=0.3, n_classes=2, grid=Non
 
     `grid` rounds the values, so that each has a bin of its own and both engines see the same cuts.
     """
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)).astype(np.float32).astype(np.float64)
-    if grid is not None:
-        X = np.round(X * grid) / grid
-    signal = X[:, 0] + np.sin(2 * X[:, 1 % d]) + X[:, 2 % d] * X[:, 3 % d]
-    signal += 0.3 * rng.normal(size=n)
-    mask = rng.random((n, d)) < missing * np.linspace(1.6, 0.2, d)
+    X, mask, y, rng = table_with_gaps(seed, n, d, missing, grid)
     X[mask] = np.nan
-    y = signal
     if Booster is MAGradientBoostingClassifier:
-        cuts = np.quantile(signal, np.linspace(0, 1, n_classes + 1)[1:-1])
-        y = np.digitize(signal, cuts)
+        y = even_classes(y, n_classes)
     return X, mask, y, rng.integers(512, 2048, size=n) / 1024
 
 

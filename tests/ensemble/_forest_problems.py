@@ -5,6 +5,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from skml.ensemble import MARandomForestClassifier, MARandomForestRegressor
 from skml.tree import MADecisionTreeClassifier, MADecisionTreeRegressor
+from tests.tree._problems import even_classes, table_with_gaps
 
 FORESTS = [MARandomForestClassifier, MARandomForestRegressor]
 PLAIN = {
@@ -24,15 +25,9 @@ def is_classifier(Forest):
 
 def random_problem(seed, Forest, n=300, d=5, missing=0.3, n_classes=3):
     """X with NaN, whose rate differs by column, its mask, and y."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)).astype(np.float32).astype(np.float64)
-    signal = X[:, 0] + np.sin(2 * X[:, 1]) + X[:, 2] * X[:, 3] + 0.3 * rng.normal(size=n)
-    mask = rng.random((n, d)) < missing * np.linspace(1.6, 0.2, d)
+    X, mask, y, _ = table_with_gaps(seed, n, d, missing)
     X[mask] = np.nan
-    y = signal
-    if is_classifier(Forest):
-        y = np.digitize(signal, np.quantile(signal, np.linspace(0, 1, n_classes + 1)[1:-1]))
-    return X, mask, y
+    return X, mask, even_classes(y, n_classes) if is_classifier(Forest) else y
 
 
 def outputs(forest, X):

@@ -1,21 +1,14 @@
 """The numbered oracles of missingness-avoiding learning, for gradient boosting."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from skml.ensemble import MAGradientBoostingClassifier, MAGradientBoostingRegressor
-from skml.metrics import missingness_reliance, missingness_reliance_scorer
-from skml.model_selection import TradeoffRefit
+from skml.metrics import missingness_reliance
 from tests.ensemble._boosting_problems import (
     BOOSTERS,
     ENGINES,
@@ -23,6 +16,10 @@ from tests.ensemble._boosting_problems import (
     imputed,
     random_problem,
     read_by,
+)
+from tests.tree._workflows import (
+    assert_search_picks_the_least_reliant_good_price,
+    fit_with_routed_mask,
 )
 
 both_engines = pytest.mark.parametrize("max_bins", ENGINES, ids=["exact", "histogram"])
@@ -347,42 +344,14 @@ def test_oracle_11_column_order_does_not_matter(Booster, max_bins):
 @both_tasks
 def test_oracle_12_pipeline_search_clone_and_pickle(Booster):
     X, _, y, _ = random_problem(13, Booster, 400)
-    scoring = {"score": "roc_auc", "reliance": missingness_reliance_scorer}
-    if Booster is MAGradientBoostingRegressor:
-        scoring["score"] = "neg_mean_squared_error"
-    pipeline = make_pipeline(StandardScaler(), Booster(n_estimators=10, random_state=0))
-    search = GridSearchCV(
-        pipeline,
-        {f"{Booster.__name__.lower()}__alpha": [0.0, 0.02, 0.1, 1.0]},
-        scoring=scoring,
-        refit=TradeoffRefit("score", "reliance", gamma=0.9),
-        cv=3,
-    ).fit(X, y)
-    scores = search.cv_results_["mean_test_score"]
-    rhos = -search.cv_results_["mean_test_reliance"]
-    kept = np.flatnonzero(scores >= scores.max() - 0.1 * abs(scores.max()))
-    assert rhos[search.best_index_] == rhos[kept].min()
-    assert rhos[0] > rhos[-1]
-    copy = pickle.loads(pickle.dumps(search))
-    assert_array_equal(copy.predict(X), search.predict(X))
-    again = clone(search.best_estimator_).fit(X, y)
-    assert_array_equal(again.predict(X), search.predict(X))
-    assert missingness_reliance(again, X) == missingness_reliance(search.best_estimator_, X)
+    booster = Booster(n_estimators=10, random_state=0)
+    assert_search_picks_the_least_reliant_good_price(booster, X, y, [0.0, 0.02, 0.1, 1.0])
 
 
 @both_engines
 @both_tasks
 def test_oracle_12_routed_mask_equals_nan_in_X(Booster, max_bins):
     X, mask, y, _ = random_problem(14, Booster)
-    params = {"n_estimators": 8, "alpha": 0.1, "max_bins": max_bins, "random_state": 0}
-    by_nan = Booster(**params).fit(X, y)
-    with config_context(enable_metadata_routing=True):
-        model = Booster(**params)
-        model.set_fit_request(missing_mask=True).set_score_request(missing_mask=True)
-        routed = Pipeline([("impute", SimpleImputer()), ("model", model)])
-        routed.fit(X, y, missing_mask=mask)
-        assert routed.score(X, y, missing_mask=mask) == by_nan.score(X, y)
-    fitted = routed.named_steps["model"]
-    assert_array_equal(routed.predict(X), by_nan.predict(X))
-    assert_array_equal(fitted.apply(imputed(X)), by_nan.apply(X))
-    assert fitted.missingness_reliance_ == by_nan.missingness_reliance_ > 0
+    booster = Booster(n_estimators=8, alpha=0.1, max_bins=max_bins, random_state=0)
+    routed, by_nan = fit_with_routed_mask(booster, X, mask, y)
+    assert_array_equal(routed[-1].apply(imputed(X)), by_nan.apply(X))

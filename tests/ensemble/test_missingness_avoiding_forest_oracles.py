@@ -1,19 +1,12 @@
 """The numbered oracles of missingness-avoiding learning that concern forests."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from skml.metrics import missingness_reliance, missingness_reliance_scorer
-from skml.model_selection import TradeoffRefit
+from skml.metrics import missingness_reliance
 from tests.ensemble._forest_problems import (
     FORESTS,
     PLAIN,
@@ -21,6 +14,11 @@ from tests.ensemble._forest_problems import (
     outputs,
     random_problem,
     walk,
+)
+from tests.tree._workflows import (
+    assert_same_nodes,
+    assert_search_picks_the_least_reliant_good_price,
+    fit_with_routed_mask,
 )
 
 
@@ -143,43 +141,15 @@ def test_oracle_07_stop_on_net_loss(Forest):
 @pytest.mark.parametrize("Forest", FORESTS)
 def test_oracle_12_pipeline_search_clone_and_pickle(Forest):
     X, _, y = random_problem(13, Forest, n=300)
-    score = "neg_mean_squared_error"
-    if is_classifier(Forest):
-        y, score = (y > 0).astype(int), "roc_auc"
-    pipeline = make_pipeline(StandardScaler(), Forest(10, max_depth=4, random_state=0))
-    search = GridSearchCV(
-        pipeline,
-        {f"{Forest.__name__.lower()}__alpha": [0.0, 0.05, 1.0]},
-        scoring={"score": score, "reliance": missingness_reliance_scorer},
-        refit=TradeoffRefit("score", "reliance", gamma=0.9),
-        cv=3,
-    ).fit(X, y)
-    scores = search.cv_results_["mean_test_score"]
-    rhos = -search.cv_results_["mean_test_reliance"]
-    kept = np.flatnonzero(scores >= scores.max() - 0.1 * abs(scores.max()))
-    assert rhos[search.best_index_] == rhos[kept].min()
-    assert rhos[0] > rhos[-1]
-
-    copy = pickle.loads(pickle.dumps(search))
-    assert_array_equal(copy.predict(X), search.predict(X))
-    again = clone(search.best_estimator_).fit(X, y)
-    assert_array_equal(again.predict(X), search.predict(X))
-    assert missingness_reliance(again, X) == missingness_reliance(search.best_estimator_, X)
+    y = (y > 0).astype(int) if is_classifier(Forest) else y
+    forest = Forest(10, max_depth=4, random_state=0)
+    assert_search_picks_the_least_reliant_good_price(forest, X, y, [0.0, 0.05, 1.0])
 
 
 @pytest.mark.parametrize("Forest", FORESTS)
 def test_oracle_12_routed_mask_equals_nan_in_X(Forest):
     X, mask, y = random_problem(14, Forest)
-    params = {"n_estimators": 5, "max_depth": 4, "alpha": 0.1, "random_state": 0}
-    by_nan = Forest(**params).fit(X, y)
-    with config_context(enable_metadata_routing=True):
-        forest = Forest(**params)
-        forest.set_fit_request(missing_mask=True).set_score_request(missing_mask=True)
-        routed = Pipeline([("impute", SimpleImputer()), ("forest", forest)])
-        routed.fit(X, y, missing_mask=mask)
-        assert routed.score(X, y, missing_mask=mask) == by_nan.score(X, y)
-    fitted = routed.named_steps["forest"]
-    for one, other in zip(fitted.estimators_, by_nan.estimators_, strict=True):
-        for name in ("feature", "threshold", "value", "n_node_samples"):
-            assert_array_equal(getattr(one.tree_, name), getattr(other.tree_, name))
-    assert fitted.missingness_reliance_ == by_nan.missingness_reliance_ > 0
+    forest = Forest(5, max_depth=4, alpha=0.1, random_state=0)
+    routed, by_nan = fit_with_routed_mask(forest, X, mask, y)
+    for one, other in zip(routed[-1].estimators_, by_nan.estimators_, strict=True):
+        assert_same_nodes(one.tree_, other.tree_)

@@ -1,31 +1,25 @@
 """The numbered oracles of missingness-avoiding trees: cases whose answer is known beforehand."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skml.metrics import missingness_reliance, missingness_reliance_scorer
-from skml.model_selection import TradeoffRefit
+from skml.metrics import missingness_reliance
 from skml.tree import MADecisionTreeClassifier, MADecisionTreeRegressor
-
-TREES = [MADecisionTreeClassifier, MADecisionTreeRegressor]
+from tests.tree._problems import TREES, table_with_gaps
+from tests.tree._workflows import (
+    assert_same_nodes,
+    assert_search_picks_the_least_reliant_good_price,
+    fit_with_routed_mask,
+)
 
 
 def random_problem(seed, n=300, d=5, missing=0.3, task="classification"):
     """X with NaN, whose rate differs by column, its mask, y and positive weights."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)).astype(np.float32).astype(np.float64)
-    signal = X[:, 0] + np.sin(2 * X[:, 1]) + X[:, 2] * X[:, 3 % d] + 0.3 * rng.normal(size=n)
-    mask = rng.random((n, d)) < missing * np.linspace(1.6, 0.2, d)
+    X, mask, signal, rng = table_with_gaps(seed, n, d, missing)
     X[mask] = np.nan
     y = np.digitize(signal, [-0.6, 0.7]) if task == "classification" else signal
     return X, mask, y, rng.uniform(0.5, 2.0, size=n)
@@ -272,46 +266,15 @@ def test_oracle_11_column_order_does_not_matter(Tree):
 @pytest.mark.parametrize("Tree", TREES)
 def test_oracle_12_pipeline_search_clone_and_pickle(Tree):
     X, _, y, _ = random_problem(13, n=400, task=task_of(Tree))
-    if task_of(Tree) == "classification":
-        y, score = (y > 0).astype(int), "roc_auc"
-    else:
-        score = "neg_mean_squared_error"
-    pipeline = make_pipeline(StandardScaler(), Tree(max_depth=4, random_state=0))
-    search = GridSearchCV(
-        pipeline,
-        {f"{Tree.__name__.lower()}__alpha": [0.0, 0.02, 0.1, 1.0]},
-        scoring={"score": score, "reliance": missingness_reliance_scorer},
-        refit=TradeoffRefit("score", "reliance", gamma=0.9),
-        cv=3,
-    )
-    search.fit(X, y)
-    scores = search.cv_results_["mean_test_score"]
-    rhos = -search.cv_results_["mean_test_reliance"]
-    slack = 0.1 * abs(scores.max())
-    kept = np.flatnonzero(scores >= scores.max() - slack)
-    assert rhos[search.best_index_] == rhos[kept].min()
-    assert rhos[0] > rhos[-1]
-
-    copy = pickle.loads(pickle.dumps(search))
-    assert_array_equal(copy.predict(X), search.predict(X))
-    again = clone(search.best_estimator_).fit(X, y)
-    assert_array_equal(again.predict(X), search.predict(X))
-    assert missingness_reliance(again, X) == missingness_reliance(search.best_estimator_, X)
+    y = (y > 0).astype(int) if task_of(Tree) == "classification" else y
+    tree = Tree(max_depth=4, random_state=0)
+    assert_search_picks_the_least_reliant_good_price(tree, X, y, [0.0, 0.02, 0.1, 1.0])
 
 
 @pytest.mark.parametrize("Tree", TREES)
 def test_oracle_12_routed_mask_equals_nan_in_X(Tree):
     X, mask, y, _ = random_problem(14, task=task_of(Tree))
-    by_nan = Tree(max_depth=4, alpha=0.1, random_state=0).fit(X, y)
-    with config_context(enable_metadata_routing=True):
-        tree = Tree(max_depth=4, alpha=0.1, random_state=0)
-        tree.set_fit_request(missing_mask=True).set_score_request(missing_mask=True)
-        routed = Pipeline([("impute", SimpleImputer()), ("tree", tree)])
-        routed.fit(X, y, missing_mask=mask)
-        assert routed.score(X, y, missing_mask=mask) == by_nan.score(X, y)
-    fitted = routed.named_steps["tree"]
-    for name in ("feature", "threshold", "value", "n_node_samples"):
-        assert_array_equal(getattr(fitted.tree_, name), getattr(by_nan.tree_, name))
-    assert fitted.missingness_reliance_ == by_nan.missingness_reliance_ > 0
-    assert_array_equal(fitted.node_missingness_reliance_, by_nan.node_missingness_reliance_)
-    assert_array_equal(routed.predict(X), by_nan.predict(X))
+    tree = Tree(max_depth=4, alpha=0.1, random_state=0)
+    routed, by_nan = fit_with_routed_mask(tree, X, mask, y)
+    assert_same_nodes(routed[-1].tree_, by_nan.tree_)
+    assert_array_equal(routed[-1].node_missingness_reliance_, by_nan.node_missingness_reliance_)
