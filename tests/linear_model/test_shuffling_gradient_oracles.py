@@ -107,13 +107,20 @@ def estimator(loss, **params):
     return (ShufflingSGDClassifier if is_class else ShufflingSGDRegressor)(**params)
 
 
+def epoch_map(X, y, order, gamma, alpha):
+    """What an epoch of fixed steps does to least squares: theta becomes M theta + c."""
+    d = X.shape[1]
+    M, c = np.eye(d), np.zeros(d)
+    for i in order:
+        A = np.eye(d) - gamma * (np.outer(X[i], X[i]) + alpha * np.eye(d))
+        M, c = A @ M, A @ c + gamma * X[i] * y[i]
+    return M, c
+
+
 def test_oracle_01_affine_epoch_map():
     X, y = make_rows(30, 4)
     alpha, gamma, order = 0.1, 0.05, np.random.default_rng(1).permutation(30)
-    M, c = np.eye(4), np.zeros(4)
-    for i in order:
-        A = np.eye(4) - gamma * (np.outer(X[i], X[i]) + alpha * np.eye(4))
-        M, c = A @ M, A @ c + gamma * X[i] * y[i]
+    M, c = epoch_map(X, y, order, gamma, alpha)
     start = np.arange(4.0)
     model = ShufflingSGDRegressor(
         alpha=alpha,
@@ -184,10 +191,7 @@ def test_oracle_04_shuffle_once_fixed_point_nears_ridge_as_the_step_halves():
     distances = []
     for gamma in (0.2, 0.1, 0.05, 0.025):
         gamma /= np.max(np.sum(X**2, axis=1))
-        M, c = np.eye(d), np.zeros(d)
-        for i in order:
-            A = np.eye(d) - gamma * (np.outer(X[i], X[i]) + alpha * np.eye(d))
-            M, c = A @ M, A @ c + gamma * X[i] * y[i]
+        M, c = epoch_map(X, y, order, gamma, alpha)
         fixed = np.linalg.solve(np.eye(d) - M, c)
         model = ShufflingSGDRegressor(
             alpha=alpha,
