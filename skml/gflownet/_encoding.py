@@ -6,6 +6,9 @@ from sklearn.preprocessing import OrdinalEncoder
 from skml.utils._missing_cells import is_missing
 from skml.utils._optional import import_optional
 
+# float64 holds every integer up to it.
+_LARGEST_INTEGER = 2**53
+
 
 class ObjectEncoder:
     """Turns rows of X into integers, and integers into rows like those of X.
@@ -150,14 +153,15 @@ def _refuse_gaps(blank):
 
 
 def _integers(X, blank):
-    numbers = np.where(blank, 0, X)
+    filled = np.array(X, dtype=X.dtype if X.dtype.kind in "iufb" else object)
+    filled[blank] = 0
     try:
-        numbers = numbers.astype(np.float64)
+        numbers = filled.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"X must hold integers for this process; got {error}.") from error
-    if not np.array_equal(numbers, np.rint(numbers)):
-        wrong = numbers[numbers != np.rint(numbers)][0]
-        raise ValueError(f"X must hold integers for this process; got {wrong}.")
+        raise ValueError(f"X must hold integers for this process; {error}.") from error
+    is_wrong = (numbers != np.rint(numbers)) | (np.abs(numbers) > _LARGEST_INTEGER)
+    if is_wrong.any():
+        raise ValueError(f"X must hold integers for this process; got {numbers[is_wrong][0]}.")
     return numbers.astype(np.int64)
 
 

@@ -4,6 +4,8 @@ import numpy as np
 
 from ._process import IndexedProcess, check_count
 
+_LARGEST_SIDE = 2**24
+
 
 class HypergridProcess(IndexedProcess):
     """Points of the grid {0, ..., side - 1} ** n_dims, reached from the origin.
@@ -58,6 +60,11 @@ class HypergridProcess(IndexedProcess):
         side = int(objects.max()) + 1 if self.side is None else self.side
         n_dims = objects.shape[1] if self.n_dims is None else self.n_dims
         check_count(self, "side", side)
+        if side > _LARGEST_SIDE:
+            raise ValueError(
+                f"side of {type(self).__name__} must be at most {_LARGEST_SIDE}, since every value "
+                f"of a coordinate is an input of the network; got {side}."
+            )
         check_count(self, "n_dims", n_dims)
         if n_dims != objects.shape[1]:
             raise ValueError(f"n_dims is {n_dims}, but X has {objects.shape[1]} columns.")

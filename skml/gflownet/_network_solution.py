@@ -10,13 +10,15 @@ from skml.utils._training import fit_loop
 from ._exact import visit_probabilities
 from ._paths import log_path_sums
 from ._policy_learners import LEARNERS
-from ._rewards import RewardMemory
+from ._rewards import RewardMemory, log_unit
 from ._rollouts import choose, join, roll_out
 from ._row_keys import RowKeys
 from ._state_table import blocks, make_table
 from ._value_learner import ValueLearner
 
+# Batches that are rolled out at once, if so many entries of states can be held.
 _ROLLED_OUT_AT_ONCE = 64
+_MOST_ENTRIES = 2**25
 _RELATIVE_FLOOR = 1e-6
 
 
@@ -81,7 +83,9 @@ class NetworkSolution:
 
         p = visit_probabilities(table, probabilities)[table.terminal]
         objects = self.process.objects(table.states(table.terminal))
-        rewards = np.concatenate([self.reward_model(objects[block]) for block in _slices(len(p))])
+        model = self.reward_model
+        scores = np.concatenate([model.scores(objects[block]) for block in _slices(len(p))])
+        rewards = model.rewards(scores, log_unit(float(model.log_rewards(scores.max()))))
         return objects, p, rewards / rewards.sum()
 
 
@@ -135,7 +139,7 @@ def train(process, reward_model, *, objective, by_edge, options, random_state):
         desc=objective,
     )
     learner.network.eval()
-    if not memory.rewards.max() > 0:
+    if not memory.has_rewards:
         raise ValueError(
             "All rewards that training has seen are zero; at least one must be positive."
         )
@@ -161,14 +165,15 @@ def _make_learner(process, memory, objective, by_edge, options):
             monte_carlo=target == "mc",
             **shared,
         )
-    kind = LEARNERS[objective]
-    if objective == "tb":
-        shared["partition_learning_rate"] = options["partition_learning_rate"]
-    if objective == "subtb":
-        shared["trace_decay"] = options["trace_decay"]
-    if objective == "soft_q":
-        shared["munchausen"] = options["munchausen"]
-    return kind(process, backward_policy=options["backward_policy"], **shared)
+    own = {
+        "tb": ("backward_policy", "partition_learning_rate"),
+        "db": ("backward_policy",),
+        "subtb": ("backward_policy", "trace_decay"),
+        "fm": (),
+        "soft_q": ("munchausen",),
+    }
+    shared.update({name: options[name] for name in own[objective]})
+    return LEARNERS[objective](process, **shared)
 
 
 def _make_step(learner, process, memory, rng, objective, options, n_calls):
@@ -181,7 +186,7 @@ def _make_step(learner, process, memory, rng, objective, options, n_calls):
 
     def step(iteration):
         paths = next(batches)
-        memory.ask(paths.objects_states)
+        memory.visit(paths.objects_states)
         if options["replay_ratio"]:
             n_old = min(options["replay_ratio"], len(kept))
             old = [kept[k] for k in rng.integers(len(kept), size=n_old)] if n_old else []
@@ -217,11 +222,18 @@ def _new_paths(learner, process, rng, objective, options):
         uniform = available / np.count_nonzero(available, axis=1)[:, None]
         return exploration * uniform + (1 - exploration) * learner.policy(states, available)
 
+    n_batches = _batches_at_once(process, size)
     while True:
         if exploration == 1:  # does not depend on what is learnt: many batches at once
-            yield from roll_out(process, size * _ROLLED_OUT_AT_ONCE, rng).split(size)
+            yield from roll_out(process, size * n_batches, rng).split(size)
         else:
             yield roll_out(process, size, rng, behaviour if learner.has_policy else None)
+
+
+def _batches_at_once(process, size):
+    probe = roll_out(process, 4, np.random.default_rng(0))
+    entries = size * (1 + probe.states.size // 4)
+    return int(np.clip(_MOST_ENTRIES // entries, 1, _ROLLED_OUT_AT_ONCE))
 
 
 def _usual_exploration(learner, objective, options):

@@ -46,7 +46,7 @@ class StateNetwork(nn.Module):
         inputs = states + self.offsets
         if torch.is_grad_enabled() and len(self.weight) <= _WIDEST_ONE_HOT:
             # The gradient of a gather adds up row by row; that of a product is faster.
-            one_hot = torch.zeros(len(states), len(self.weight), device=inputs.device)
+            one_hot = self.weight.new_zeros(len(states), len(self.weight))
             first = one_hot.scatter_(1, inputs, 1.0) @ self.weight
         else:
             first = nn.functional.embedding_bag(inputs, self.weight, mode="sum")
@@ -57,9 +57,24 @@ class NetworkHolder:
     """An object with a network, pickled as plain numbers."""
 
     def _make_network(self, n_outputs):
-        if self.module is not None:
-            return self.module(self.process.state_sizes, n_outputs)
-        return StateNetwork(self.process.state_sizes, self.hidden_layer_sizes, n_outputs)
+        sizes = self.process.state_sizes
+        if self.module is None:
+            return StateNetwork(sizes, self.hidden_layer_sizes, n_outputs)
+        network = self.module(sizes, n_outputs)
+        if not isinstance(network, nn.Module) or not any(True for _ in network.parameters()):
+            raise ValueError(
+                "module(state_sizes, n_outputs) must make a torch.nn.Module with parameters; got "
+                f"{type(network).__name__}."
+            )
+        root = torch.from_numpy(self.process.initial_state()[None])
+        with torch.no_grad():
+            shape = tuple(network(root).shape)
+        if shape != (1, n_outputs):
+            raise ValueError(
+                f"module must map integer states of shape {tuple(root.shape)} to outputs of shape "
+                f"(1, {n_outputs}); it returned shape {shape}."
+            )
+        return network
 
     def __getstate__(self):
         weights = np.frombuffer(module_to_bytes(self.network), dtype=np.uint8).copy()

@@ -36,7 +36,8 @@ def subtrajectory_balance_loss(log_pf, log_pb, log_flow, log_rewards, path, step
     imbalance = potential[:, :, None] - potential[:, None, :]
     places = torch.arange(n_steps + 1, device=path.device)
     gap = places[None, :] - places[:, None]
-    weights = torch.where(gap > 0, decay ** gap.clamp(min=0).float(), 0.0)
+    # One power less, which cancels: at decay 0 single steps are left, as in detailed balance.
+    weights = torch.where(gap > 0, decay ** (gap - 1).clamp(min=0).float(), 0.0)
     weights = weights * (places[None, None, :] <= lengths[:, None, None])
     per_path = (weights * imbalance.square()).sum(dim=(1, 2)) / weights.sum(dim=(1, 2))
     return per_path.mean()

@@ -70,6 +70,11 @@ class PolicyLearner(NetworkHolder):
     def prepare(self, rng):
         """Nothing to do before the first step."""
 
+    @property
+    def _dtype(self):
+        """Type of the numbers of the network, which a user's own may have chosen."""
+        return next(self.network.parameters()).dtype
+
     def _tensor(self, array, dtype=None):
         return torch.from_numpy(np.asarray(array)).to(self.device, dtype)
 
@@ -86,17 +91,24 @@ class PolicyLearner(NetworkHolder):
         """log P_B of each edge; `outputs` are those of the states where the edges end."""
         if self.backward_policy == "uniform":
             n_parents = self.process.n_parents(paths.next_states)
-            return -self._tensor(n_parents, torch.float32).log()
+            return -self._tensor(n_parents, self._dtype).log()
         n_actions = self.process.n_actions
         rows, _, actions = self.process.parents(paths.next_states)
         counts = np.zeros((len(paths.next_states), n_actions))
         np.add.at(counts, (rows, actions), 1.0)
         logits = outputs[:, n_actions : 2 * n_actions]
-        total = (logits + self._tensor(counts, torch.float32).log()).logsumexp(dim=1)
+        total = (logits + self._tensor(counts, self._dtype).log()).logsumexp(dim=1)
         return logits.gather(1, self._tensor(paths.actions)[:, None])[:, 0] - total
 
     def _log_rewards(self, paths):
-        return self._tensor(np.log(self.memory.recall(paths.objects_states)), torch.float32)
+        """In the unit of the memory, so that the network need not learn a large constant."""
+        if not self.memory.has_rewards:
+            raise ValueError(
+                "This objective needs logarithms of rewards, but all objects of the first paths "
+                "score zero; give a positive reward_floor, or a larger batch_size."
+            )
+        logs = self.memory.recall_logs(paths.objects_states) - self.memory.log_unit
+        return self._tensor(logs, self._dtype)
 
     def _edges(self, paths):
         """Outputs of the states that edges begin and end in, log P_F and log P_B."""
@@ -120,16 +132,23 @@ class PolicyLearner(NetworkHolder):
     def _policy_logits(self, states):
         return self._outputs(states)[:, : self.process.n_actions]
 
+    def log_partition(self):
+        """log F(s0)."""
+        return self._log_root_flow() + self.memory.log_unit
+
     def state_values(self, states):
-        """log F(s) where the objective learns it."""
+        """F(s) where the objective learns it."""
         raise ValueError("This objective learns no state values; use 'rpe', 'db', 'subtb' or 'fm'.")
 
-    def _rewards_where_objects(self, states, values):
-        """Replace the values of objects by their rewards."""
+    def _flows(self, states, log_flows):
+        """F(s) from logarithms by the network; of objects their rewards."""
+        log_flows = log_flows.cpu().numpy().astype(np.float64) + self.memory.log_unit
         is_object = ~self.process.actions(states).any(axis=1)
         if is_object.any():
-            values[is_object] = self.memory.ask(states[is_object], count="new")
-        return values
+            self.memory.visit(states[is_object], count="new")
+            log_flows[is_object] = self.memory.recall_logs(states[is_object])
+        with np.errstate(over="ignore"):
+            return np.exp(log_flows)
 
 
 class TrajectoryBalance(PolicyLearner):
@@ -149,7 +168,7 @@ class TrajectoryBalance(PolicyLearner):
         path = self._tensor(paths.path)
         return trajectory_balance_loss(log_pf, log_pb, self._log_rewards(paths), self.log_z, path)
 
-    def log_partition(self):
+    def _log_root_flow(self):
         return float(self.log_z.detach())
 
     def __getstate__(self):
@@ -165,15 +184,15 @@ class _FlowLearner(PolicyLearner):
 
     has_flow = True
 
-    def log_partition(self):
+    def _log_root_flow(self):
         root = self.process.initial_state()[None]
         with torch.no_grad():
             return float(self._outputs(root)[0, -1])
 
     def state_values(self, states):
         with torch.no_grad():
-            flows = self._outputs(states)[:, -1].exp().cpu().numpy().astype(np.float64)
-        return self._rewards_where_objects(states, flows)
+            log_flows = self._outputs(states)[:, -1]
+        return self._flows(states, log_flows)
 
 
 class DetailedBalance(_FlowLearner):
@@ -221,15 +240,15 @@ class FlowMatching(PolicyLearner):
         visits = self._tensor(inverse)
         return flow_matching_loss(log_inflow[visits], log_outflow[visits])
 
-    def log_partition(self):
+    def _log_root_flow(self):
         root = self.process.initial_state()[None]
         with torch.no_grad():
             return float(self._logits(self._outputs(root), root).logsumexp(dim=1)[0])
 
     def state_values(self, states):
         with torch.no_grad():
-            flows = self._logits(self._outputs(states), states).logsumexp(dim=1).exp()
-        return self._rewards_where_objects(states, flows.cpu().numpy().astype(np.float64))
+            log_flows = self._logits(self._outputs(states), states).logsumexp(dim=1)
+        return self._flows(states, log_flows)
 
 
 class SoftQ(PolicyLearner):
@@ -281,7 +300,7 @@ class SoftQ(PolicyLearner):
     def _policy_logits(self, states):
         return super()._policy_logits(states) / self.temperature
 
-    def log_partition(self):
+    def _log_root_flow(self):
         root = self.process.initial_state()[None]
         with torch.no_grad():
             available = self._tensor(self.process.actions(root))
@@ -298,7 +317,7 @@ LEARNERS = {
 
 
 def _logsumexp_by_group(values, groups, n_groups):
-    top = torch.full((n_groups,), -torch.inf, device=values.device)
+    top = values.new_full((n_groups,), -torch.inf)
     top = top.scatter_reduce(0, groups, values.detach(), "amax")
     sums = torch.zeros_like(top).index_add(0, groups, (values - top[groups]).exp())
     return top + sums.log()

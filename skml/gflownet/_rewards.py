@@ -4,9 +4,15 @@ import numpy as np
 
 from ._row_keys import RowKeys
 
+# Logarithms of rewards within this are kept as they are; e**±300 leaves room for sums and products.
+LARGEST_LOG = 300.0
+
 
 class RewardModel:
     """R(x) = max(score of x, floor) ** exponent for integer objects.
+
+    Large exponents take rewards out of the range of float64. So there are their logarithms, and
+    rewards that are counted in a unit.
 
     Parameters
     ----------
@@ -40,8 +46,8 @@ class RewardModel:
         vars(self).update(state)
         self._fill()
 
-    def __call__(self, objects):
-        """Rewards of objects, shape (n,)."""
+    def scores(self, objects):
+        """Scores of objects, shape (n,), none below the floor."""
         if self.table is None:
             scores = np.zeros(len(objects)) if self._function is None else self._function(objects)
         else:
@@ -52,31 +58,59 @@ class RewardModel:
                 scores[unknown] = (
                     0.0 if self._function is None else self._function(objects[unknown])
                 )
-        return self.finish(scores)
+        return np.maximum(scores, self.floor)
 
-    def finish(self, scores):
-        """Apply floor and exponent."""
+    def log_rewards(self, scores):
+        """Logarithms of the rewards that go with scores; -inf for a reward of zero."""
+        with np.errstate(divide="ignore"):
+            return self.exponent * np.log(scores)
+
+    def rewards(self, scores, log_unit=0.0):
+        """Rewards that go with scores, in a unit given by its logarithm."""
+        if log_unit == 0:
+            with np.errstate(over="ignore"):
+                return scores**self.exponent
         with np.errstate(over="ignore"):
-            rewards = np.maximum(scores, self.floor) ** self.exponent
-            total = np.sum(rewards)
-        if not np.isfinite(total):
-            raise ValueError(
-                f"Scores up to {np.max(scores):.6g}, raised to reward_exponent={self.exponent}, "
-                "overflow; divide the scores by their largest."
-            )
-        return rewards
+            return np.exp(self.log_rewards(scores) - log_unit)
 
     @property
     def largest(self):
-        """Largest reward of the table, NaN if rewards are computed."""
+        """Largest score of the table, 0 if scores are computed."""
         if self.table is None or self._function is not None:
-            return np.nan
-        return float(self.finish(self.table[1].max()))
+            return 0.0
+        return max(float(self.table[1].max()), self.floor)
+
+
+def log_unit(log_largest):
+    """Logarithm of a unit in which numbers up to the given one do not leave float64: 0 if it can.
+
+    Parameters
+    ----------
+    log_largest : float
+        Logarithm of the largest number; -inf where all are zero.
+    """
+    return 0.0 if abs(log_largest) <= LARGEST_LOG or log_largest == -np.inf else log_largest
+
+
+def out_of_unit(values, log_of_unit):
+    """Numbers that were counted in a unit as they are: infinite or zero where float64 ends.
+
+    Parameters
+    ----------
+    values : ndarray
+        Numbers of at least 0.
+    log_of_unit : float or ndarray
+        Logarithm of the unit.
+    """
+    if np.all(log_of_unit == 0):
+        return values
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.exp(np.log(values) + log_of_unit)
 
 
 def checked_scores(scores, n_objects, source):
     """Validate what a user's function or regressor has returned."""
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = as_numbers(scores, source, "return")
     if scores.shape != (n_objects,):
         raise ValueError(
             f"{source} must return one number per object, shape ({n_objects},); "
@@ -89,6 +123,20 @@ def checked_scores(scores, n_objects, source):
     if (scores < 0).any():
         raise ValueError(f"{source} must return numbers of at least 0; got {scores.min()}.")
     return scores
+
+
+def as_numbers(values, source, verb="hold"):
+    """Turn array-likes of numbers into float64, and refuse others by name."""
+    kind = np.asarray(values).dtype
+    try:
+        if kind.kind == "c":
+            raise TypeError
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        first = np.asarray(values, dtype=object).ravel()[:1].tolist()
+        raise ValueError(
+            f"{source} must {verb} real numbers; got {kind}, such as {first}."
+        ) from None
 
 
 class CalledScores:
@@ -139,6 +187,8 @@ class RewardMemory:
 
     Attributes
     ----------
+    log_unit : float
+        Logarithm of the unit that `ask` and `recall` count rewards in.
     n_calls : int
         Number of rewards that were needed; one per path, whether known already or not.
     n_evaluations : int
@@ -149,26 +199,32 @@ class RewardMemory:
         self._process, self._model = process, model
         self._keys = RowKeys(process.state_sizes)
         self._relative_floor = relative_floor
-        self._rewards, self._states, self._first_calls = {}, [], []
-        self._largest = 0.0 if np.isnan(model.largest) else model.largest
+        self._scores, self._states, self._first_calls = {}, [], []
+        self._largest = model.largest
+        self.log_unit = log_unit(float(model.log_rewards(self._largest)))
         self.n_calls = 0
 
     def __getstate__(self):
         # Arrays are small and every format can hold them; the dict is made again from them.
-        state = {k: v for k, v in vars(self).items() if k not in ("_rewards", "_states")}
-        rewards = np.array(list(self._rewards.values()))
-        return {**state, "_first_calls": self.first_calls, "arrays": (self.states, rewards)}
+        state = {k: v for k, v in vars(self).items() if k not in ("_scores", "_states")}
+        scores = np.array(list(self._scores.values()))
+        return {**state, "_first_calls": self.first_calls, "arrays": (self.states, scores)}
 
     def __setstate__(self, state):
-        states, rewards = state.pop("arrays")
+        states, scores = state.pop("arrays")
         vars(self).update(state)
         self._states = [states] if len(states) else []
         self._first_calls = [self._first_calls]
-        self._rewards = dict(zip(self._keys.keys(states), rewards.tolist(), strict=True))
+        self._scores = dict(zip(self._keys.keys(states), scores.tolist(), strict=True))
 
     @property
     def n_evaluations(self):
-        return len(self._rewards)
+        return len(self._scores)
+
+    @property
+    def has_rewards(self):
+        """Whether any reward is positive."""
+        return self._largest > 0
 
     @property
     def states(self):
@@ -178,21 +234,17 @@ class RewardMemory:
 
     @property
     def rewards(self):
-        """Their rewards."""
-        return self._clip(np.array(list(self._rewards.values())))
+        """Their rewards, in no unit: zero or infinite beyond the range of float64."""
+        scores = np.array(list(self._scores.values()))
+        return out_of_unit(self._rewards_of(scores), self.log_unit)
 
     @property
     def first_calls(self):
         """Value of `n_calls` at the first visit of each."""
         return np.concatenate([np.empty(0, dtype=np.int64), *self._first_calls])
 
-    @property
-    def smallest(self):
-        """What rewards are raised to."""
-        return self._relative_floor * self._largest
-
-    def ask(self, states, *, count="all"):
-        """Rewards of objects, given by their states.
+    def visit(self, states, *, count="all"):
+        """Ask for the scores of those objects, given by their states, that are not known.
 
         Parameters
         ----------
@@ -200,34 +252,55 @@ class RewardMemory:
             States of objects.
         count : {"all", "new"}
             Whether objects that are known count as calls.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Rewards.
         """
         keys = self._keys.keys(states)
         fresh = {}
         for row, key in enumerate(keys):
-            if key not in self._rewards:
+            if key not in self._scores:
                 fresh.setdefault(key, row)
         before = self.n_calls
         self.n_calls += len(keys) if count == "all" else len(fresh)
         if fresh:
             rows = np.fromiter(fresh.values(), dtype=np.int64)
-            new_states = states[rows]
-            rewards = self._model(self._process.objects(new_states))
-            self._rewards.update(zip(fresh, rewards.tolist(), strict=True))
-            self._states.append(np.array(new_states))
+            self._remember(fresh, states[rows])
             numbers = rows if count == "all" else np.arange(len(rows))
             self._first_calls.append(before + 1 + numbers)
-            self._largest = max(self._largest, float(rewards.max()))
-        return self._clip(np.array([self._rewards[key] for key in keys]))
+
+    def _remember(self, keys, states):
+        scores = self._model.scores(self._process.objects(states))
+        self._scores.update(zip(keys, scores.tolist(), strict=True))
+        self._states.append(np.array(states))
+        if not self.has_rewards:
+            self.log_unit = log_unit(float(self._model.log_rewards(scores.max())))
+        self._largest = max(self._largest, float(scores.max()))
+
+    def ask(self, states, *, count="all"):
+        """Visit objects, and return their rewards in the unit of the memory, shape (n,)."""
+        self.visit(states, count=count)
+        return self.recall(states)
 
     def recall(self, states):
-        """Rewards of those objects that are known, NaN for the others."""
-        found = map(self._rewards.get, self._keys.keys(states))
-        return self._clip(np.array([np.nan if reward is None else reward for reward in found]))
+        """Rewards of those objects that are known, in the unit of the memory; NaN for others."""
+        return self._rewards_of(self._scores_of(states))
 
-    def _clip(self, rewards):
-        return np.maximum(rewards, self.smallest)  # NaN stays
+    def recall_logs(self, states):
+        """Logarithms of the rewards of those objects that are known, NaN for others."""
+        logs = self._model.log_rewards(self._scores_of(states))
+        with np.errstate(divide="ignore"):
+            log_floor = np.log(self._relative_floor)
+        return np.maximum(logs, self._model.log_rewards(self._largest) + log_floor)
+
+    def _scores_of(self, states):
+        found = map(self._scores.get, self._keys.keys(states))
+        return np.array([np.nan if score is None else score for score in found])
+
+    def _rewards_of(self, scores):
+        rewards = self._model.rewards(scores, self.log_unit)
+        if np.isinf(rewards).any():
+            raise ValueError(
+                f"With reward_exponent={self._model.exponent} the scores up to {self._largest:.6g} "
+                "have rewards that are too far above those of the first batch for values learnt by "
+                "regression. Lower reward_exponent."
+            )
+        largest = self._model.rewards(self._largest, self.log_unit)
+        return np.maximum(rewards, self._relative_floor * largest)  # NaN stays

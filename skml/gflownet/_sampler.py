@@ -13,20 +13,17 @@ from sklearn.utils.validation import (
 )
 
 from skml.utils._atomic import restores_on_error
-from skml.utils._optional import import_optional
 
-from ._branching import find_path_dependence
-from ._process import Process, keeps_structure
-from ._score_table import PROCESSES, ScoreTable, are_objects, checked_y, may_end
-from ._sequences import AutoregressiveProcess
-from ._state_table import TooManyStates, make_table
-from ._table_solution import raise_path_dependence, solve_exactly
-from ._trie import TrieSolution
+from ._process import Process
+from ._score_table import PROCESSES, ScoreTable, are_objects, checked_y, finiteness, may_end
+from ._solvers import solve
+from ._target_comparison import TargetComparisonMixin
+from ._validation import check_parameters, checked_states
 
 _OBJECTIVES = {"rpe", "tb", "db", "fm", "subtb", "soft_q"}
 
 
-class RewardProportionalSampler(DensityMixin, BaseEstimator):
+class RewardProportionalSampler(TargetComparisonMixin, DensityMixin, BaseEstimator):
     """Draw discrete objects with probability proportional to a non-negative score.
 
     Objects (sequences, sets, points of a grid, or what a process of your own builds) are built one
@@ -68,7 +65,7 @@ Process, default="autoregressive"
     rectification : {"auto", "path", "edge"}, default="auto"
         How "rpe" makes up for unequal numbers of actions and parents: rewards times g, which needs
         a g that is the same for all paths, or steps times A / B. "auto" takes the first where it
-        applies.
+        applies and g is not too large for float64.
     target : {"td", "mc", "td_lambda"}, default="td"
         What the network of "rpe" is regressed on: the mean over all children, the reward at the
         end of the path, or a mixture.
@@ -81,7 +78,7 @@ Process, default="autoregressive"
         Probability of a uniform action while training. None: 1 for "rpe", or 0.1 if it is rectified
         by edge and ``target="td"``; 0.05 for the other objectives.
     backward_policy : {"uniform", "learned"}, default="uniform"
-        P_B of "tb", "db" and "subtb".
+        P_B of "tb", "db" and "subtb"; "soft_q" has a uniform one, and "fm" none.
     munchausen : float, default=0.0
         Share of the entropy that "soft_q" adds to the reward.
     partition_learning_rate : float, default=0.1
@@ -138,8 +135,9 @@ Process, default="autoregressive"
         Loss of every step, before it.
     history_ : dict of str to ndarray
         Of the objects that training visited, in the order of the first visit: "objects" (their
-        integers), "rewards", and "reward_calls" (how many had been asked for). Of every step:
-        "step_reward_calls". Empty for the exact solver.
+        integers), "rewards" (zero or infinite beyond the range of float64), and "reward_calls"
+        (how many had been asked for). Of every step: "step_reward_calls". Empty for the exact
+        solver.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -230,7 +228,7 @@ Process, default="autoregressive"
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "handle_unknown": [StrOptions({"error", "ignore"})],
-        "device": "no_validation",  # by resolve_device,
+        "device": "no_validation",  # by check_parameters
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -321,117 +319,14 @@ Process, default="autoregressive"
         RewardProportionalSampler
             The fitted sampler.
         """
-        self._check_combinations()
+        check_parameters(self)
         table = ScoreTable(self, X, y, sample_weight)
-        untrained = {"n_iter_": 0, "loss_curve_": [], "history_": {}}
-        vars(self).update(untrained | self._solve(table))
+        vars(self).update(solve(self, table))
         self.process_ = table.process
         self.categories_ = table.values
         self.log_partition_ = self._solution.log_partition
         self._encoder = table.encoder
         return self
-
-    def _check_combinations(self):
-        if self.objective != "rpe" and self.solver == "exact":
-            raise ValueError(
-                f"solver='exact' evaluates a fixed policy, objective='rpe'; got objective="
-                f"{self.objective!r}."
-            )
-        if self.missing_reward == "estimator" and self.reward_estimator is None:
-            raise ValueError("missing_reward='estimator' needs a reward_estimator; got None.")
-        exploration = 1.0 if self.exploration is None else self.exploration
-        if self.objective == "rpe" and self.target != "td" and exploration < 1:
-            raise ValueError(
-                f"target={self.target!r} averages over the paths themselves, which must then be "
-                f"those of the uniform policy: exploration must be 1; got {self.exploration}."
-            )
-        for size in self.hidden_layer_sizes:
-            if isinstance(size, (bool, np.bool_)) or not isinstance(size, Integral) or size < 1:
-                raise ValueError(
-                    f"hidden_layer_sizes must be integers of at least 1; got {size!r}."
-                )
-        if not len(self.hidden_layer_sizes):
-            raise ValueError("hidden_layer_sizes must name at least one layer; got none.")
-
-    def _solve(self, table):
-        """Fitted attributes by the solver that applies."""
-        if self.objective == "rpe" and self.solver != "mlp":
-            try:
-                return self._solve_exactly(table)
-            except TooManyStates as error:
-                if self.solver == "exact":
-                    raise ValueError(
-                        f"solver='exact' enumerates the states, but there are {error}; raise "
-                        "max_states or use solver='mlp'."
-                    ) from None
-        return self._learn(table)
-
-    def _solve_exactly(self, table):
-        process, model = table.process, table.reward_model
-        is_tree = keeps_structure(process) and isinstance(process, AutoregressiveProcess)
-        if is_tree and table.is_complete:
-            objects, scores = model.table
-            by_edge = self.rectification == "edge"
-            unseen = float(model.finish(np.zeros(1))[0])
-            solution = TrieSolution(
-                process, objects, model.finish(scores), unseen, self.max_states, by_edge
-            )
-            n_states, n_rewards = solution.n_nodes, len(objects)
-        else:
-            states = make_table(process, self.max_states)
-            rewards = model(process.objects(states.states(states.terminal)))
-            solution = solve_exactly(states, rewards, self.rectification)
-            n_states, n_rewards = states.n_states, len(rewards)
-        return {
-            "_solution": solution,
-            "solver_": "exact",
-            "rectification_": "edge" if solution.by_edge else "path",
-            "n_states_": n_states,
-            "n_reward_calls_": n_rewards,
-            "n_reward_evaluations_": n_rewards,
-        }
-
-    def _learn(self, table):
-        import_optional("torch", extra="torch", needed_by="solver='mlp'")
-        from ._network_solution import train
-
-        process = table.process
-        rectification = self._choose_rectification(process) if self.objective == "rpe" else None
-        solution, record, memory, n_calls = train(
-            process,
-            table.reward_model,
-            objective=self.objective,
-            by_edge=rectification == "edge",
-            options=self.get_params(deep=False),
-            random_state=self.random_state,
-        )
-        n_states = process.n_states if keeps_structure(process) else None
-        return {
-            "_solution": solution,
-            "solver_": "mlp",
-            "rectification_": rectification,
-            "n_states_": n_states,
-            "n_reward_calls_": n_calls[-1],
-            "n_reward_evaluations_": memory.n_evaluations,
-            "n_iter_": record.n_iter,
-            "loss_curve_": record.loss_curve,
-            "history_": {
-                "objects": process.objects(memory.states),
-                "rewards": memory.rewards,
-                "reward_calls": memory.first_calls,
-                "step_reward_calls": np.array(n_calls),
-            },
-        }
-
-    def _choose_rectification(self, process):
-        if self.rectification == "edge":
-            return "edge"
-        conflict = find_path_dependence(process, np.random.default_rng(0))
-        if conflict is None:
-            return "path"
-        if self.rectification == "path":
-            raise_path_dependence(process, *conflict)
-        return "edge"
 
     def sample(self, n_samples=1, random_state=None):
         """Draw objects.
@@ -469,7 +364,10 @@ Process, default="autoregressive"
             Values of log p(x); -inf for objects that are never drawn.
         """
         check_is_fitted(self)
-        objects, unknown = self._encode(X)
+        X_valid = validate_data(
+            self, X, dtype=None, reset=False, ensure_all_finite=finiteness(self.process)
+        )
+        objects, unknown = self._encoder.encode(X_valid)
         unknown |= ~are_objects(self.process_, objects, unknown)
         if unknown.any() and self.handle_unknown == "error":
             row = int(np.argmax(unknown))
@@ -525,7 +423,7 @@ Process, default="autoregressive"
             P_F(a | s); zeros in the rows of objects.
         """
         check_is_fitted(self)
-        return self._solution.policy(self._check_states(states))
+        return self._solution.policy(checked_states(self.process_, states))
 
     def state_values(self, states):
         """Values of states.
@@ -541,53 +439,7 @@ Process, default="autoregressive"
             V(s) = F(s) g(s) if `rectification_` is "path", so that V(s0) = Z; else flows F(s).
         """
         check_is_fitted(self)
-        return self._solution.state_values(self._check_states(states))
-
-    def distribution(self):
-        """Sampled and target distribution over all objects.
-
-        For sequences with scores in a table these are the objects of X.
-
-        Returns
-        -------
-        objects : ndarray or DataFrame of shape (n_objects, n_features)
-            Objects in the form of X.
-        probabilities : ndarray of shape (n_objects,)
-            What following the policy gives them.
-        target : ndarray of shape (n_objects,)
-            R(x) / Z.
-        """
-        objects, p, target = self._distribution()
-        return self._encoder.decode(objects), p, target
-
-    def l1_distance(self):
-        """Sum over all objects of the difference between p(x) and R(x) / Z.
-
-        Returns
-        -------
-        float
-            Between 0 and 2, computed without sampling.
-        """
-        _, p, target = self._distribution()
-        # Objects that the table leaves out are all alike, and so are their differences.
-        return float(np.abs(p - target).sum() + abs(p.sum() - target.sum()))
-
-    def accuracy(self):
-        """Mean reward of samples as a share of that under the target, in percent.
-
-        Returns
-        -------
-        float
-            100 min(1, E_p[R] / E_p*[R]), computed without sampling. It does not see a sampler
-            that draws the best objects too often; `l1_distance` does.
-        """
-        _, p, target = self._distribution()
-        total = np.exp(self._solution.log_partition)
-        if self.solver_ == "mlp":
-            return float(100 * min(1.0, (p @ target) / (target @ target)))
-        rest = getattr(self._solution, "unseen", 0.0) / total
-        means = np.array([q @ target + max(1 - q.sum(), 0.0) * rest for q in (p, target)])
-        return float(100 * min(1.0, means[0] / means[1]))
+        return self._solution.state_values(checked_states(self.process_, states))
 
     @property
     def value_net_(self):
@@ -604,35 +456,6 @@ Process, default="autoregressive"
         if not hasattr(self._solution, "values"):
             raise AttributeError("values_ exists where all states were enumerated only.")
         return self._solution.values
-
-    def _distribution(self):
-        check_is_fitted(self)
-        try:
-            return self._solution.distribution()
-        except TooManyStates as error:
-            raise ValueError(f"The distribution cannot be enumerated: {error}.") from None
-
-    def _encode(self, X):
-        X = validate_data(self, X, dtype=None, reset=False, ensure_all_finite=self._finite())
-        return self._encoder.encode(X)
-
-    def _finite(self):
-        return "allow-nan" if may_end(self.process) else True
-
-    def _check_states(self, states):
-        states = np.asarray(states)
-        sizes = np.array(self.process_.state_sizes)
-        if states.ndim != 2 or states.shape[1] != len(sizes):
-            raise ValueError(
-                f"states must have the shape (n, {len(sizes)}); got {states.shape}. Objects become "
-                "states by process_.terminals."
-            )
-        wanted = "states must hold integers from 0 to state_sizes - 1 of the process; got "
-        if states.dtype.kind not in "iub":
-            raise ValueError(f"{wanted}{states[:1].tolist()} of dtype {states.dtype}.")
-        if ((states < 0) | (states >= sizes)).any():
-            raise ValueError(f"{wanted}values from {states.min()} to {states.max()}.")
-        return states.astype(np.int64)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -12,7 +12,13 @@ from sklearn.utils.validation import (
 from ._encoding import ObjectEncoder
 from ._hypergrid import HypergridProcess
 from ._process import IndexedProcess
-from ._rewards import CalledScores, PredictedScores, ProcessScores, RewardModel
+from ._rewards import (
+    CalledScores,
+    PredictedScores,
+    ProcessScores,
+    RewardModel,
+    as_numbers,
+)
 from ._row_keys import RowKeys
 from ._sequences import AutoregressiveProcess, PrependAppendProcess
 from ._sets import SetProcess
@@ -45,7 +51,7 @@ class ScoreTable:
 
     def __init__(self, sampler, X, y, sample_weight):
         given = X
-        finite = "allow-nan" if may_end(sampler.process) else True
+        finite = finiteness(sampler.process)
         X = validate_data(sampler, X, dtype=None, ensure_all_finite=finite)
         y = None if y is None else checked_y(y, len(X))
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -115,9 +121,14 @@ def may_end(process):
     )
 
 
+def finiteness(process):
+    """What `ensure_all_finite` of scikit-learn's validation is for a process."""
+    return "allow-nan" if may_end(process) else True
+
+
 def checked_y(y, n_samples):
     """Scores as float64 of shape (n_samples,), none of them negative."""
-    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    y = check_array(as_numbers(y, "y"), ensure_2d=False, input_name="y")
     y = column_or_1d(y, warn=True)
     if len(y) != n_samples:
         raise ValueError(
@@ -147,5 +158,7 @@ def _averaged(objects, y, weights):
     """Distinct rows and the weighted means of their scores."""
     keys = RowKeys(tuple(objects.max(axis=0) + 2))
     first, inverse = keys.unique(objects + 1)
-    total = np.bincount(inverse, weights=weights)
-    return objects[first], np.bincount(inverse, weights=weights * y) / total
+    weights = weights / weights.max()
+    # Shares of one, which overflow neither as a sum nor times a score.
+    shares = weights / np.bincount(inverse, weights=weights)[inverse]
+    return objects[first], np.bincount(inverse, weights=shares * y)

@@ -4,10 +4,11 @@ from itertools import accumulate
 
 import numpy as np
 
+from ._growing import GrowingProcess
 from ._process import IndexedProcess, check_count, digits_of, mixed_radix
 
 
-class AutoregressiveProcess(IndexedProcess):
+class AutoregressiveProcess(GrowingProcess):
     """Sequences, built letter by letter from the left.
 
     The paths form a tree: B(s) = 1 everywhere. A state holds, for each position, 0 while it is
@@ -73,13 +74,11 @@ class AutoregressiveProcess(IndexedProcess):
 
     def actions(self, states):
         available = np.zeros((len(states), self.n_actions), dtype=bool)
-        length = self._lengths(states)
+        length = self._sizes_of(states)
         sizes = np.array([*self.n_categories, 0])
         letters = np.arange(max(self.n_categories))
         available[:, : len(letters)] = letters < sizes[length][:, None]
-        if self.stop:
-            available[:, -1] = True
-            available[states[:, -1] == 1] = False
+        self._allow_stop(available, states)
         return available
 
     def step(self, states, actions):
@@ -91,12 +90,11 @@ class AutoregressiveProcess(IndexedProcess):
             rows, states_, actions = rows[~ends], states[~ends], actions[~ends]
         else:
             states_ = states
-        states[rows, self._lengths(states_)] = actions + 1
+        states[rows, self._sizes_of(states_)] = actions + 1
         return states
 
     def parents(self, states):
-        length = self._lengths(states)
-        over = states[:, -1] == 1 if self.stop else np.zeros(len(states), dtype=bool)
+        length, over = self._sizes_of(states), self._is_over(states)
         rows = np.flatnonzero(over | (length > 0))
         parents = np.array(states[rows])
         last = np.where(over[rows], len(self.n_categories), length[rows] - 1)
@@ -105,90 +103,68 @@ class AutoregressiveProcess(IndexedProcess):
         return rows, parents, actions
 
     def n_parents(self, states):
-        return (states[:, 0] > 0) | (states[:, -1] == 1 if self.stop else False)
+        return (states[:, 0] > 0) | self._is_over(states)
 
     def objects(self, states):
         return states[:, : len(self.n_categories)] - 1
 
     def terminals(self, objects):
-        states = objects + 1
-        if self.stop:
-            states = np.column_stack([states, np.ones(len(states), dtype=states.dtype)])
-        return states
+        return self._ended(objects + 1)
 
     @property
     def _object_sizes(self):
         return tuple(self.n_categories)
 
-    def _lengths(self, states):
+    def _sizes_of(self, states):
         return np.count_nonzero(states[:, : len(self.n_categories)], axis=1)
 
+    def _can_be_built(self, states):
+        return _has_no_gap(states[:, : len(self.n_categories)])
+
     @property
-    def _depth_sizes(self):
-        """Number of prefixes of each length."""
+    def _level_sizes(self):
         return list(accumulate(self.n_categories, lambda a, b: a * b, initial=1))
 
-    @property
-    def n_states(self):
-        return sum(self._depth_sizes) * (2 if self.stop else 1)
-
-    def _offsets(self):
-        return np.array([0, *accumulate(self._depth_sizes)])
-
     def _index(self, states):
-        offsets, lengths = self._offsets(), self._lengths(states)
-        indices = np.empty(len(states), dtype=np.int64)
+        lengths = self._sizes_of(states)
+        places = np.empty(len(states), dtype=np.int64)
         for length in np.unique(lengths):
             rows = lengths == length
             digits = states[rows, :length] - 1
-            indices[rows] = offsets[length] + mixed_radix(digits, self.n_categories[:length])
-        return indices + offsets[-1] * states[:, -1] if self.stop else indices
+            places[rows] = mixed_radix(digits, self.n_categories[:length])
+        return self._numbered(states, lengths, places)
 
     def _states_at(self, indices):
-        offsets = self._offsets()
-        over, number = np.divmod(indices, offsets[-1])
-        lengths = np.searchsorted(offsets, number, side="right") - 1
+        over, lengths, places = self._locate(indices)
         states = np.zeros((len(indices), len(self.state_sizes)), dtype=np.int64)
         for length in np.unique(lengths):
             rows = lengths == length
-            sizes = self.n_categories[:length]
-            states[rows, :length] = digits_of(number[rows] - offsets[length], sizes) + 1
+            states[rows, :length] = digits_of(places[rows], self.n_categories[:length]) + 1
         if self.stop:
             states[:, -1] = over
         return states
 
-    def _depths(self, indices):
-        offsets = self._offsets()
-        over, number = np.divmod(indices, offsets[-1])
-        return np.searchsorted(offsets, number, side="right") - 1 + over
-
     def _child_indices(self, indices):
         offsets = self._offsets()
-        over, number = np.divmod(indices, offsets[-1])
-        lengths = np.searchsorted(offsets, number, side="right") - 1
+        over, lengths, places = self._locate(indices)
         sizes = np.array([*self.n_categories, 0])[lengths]
         letters = np.arange(max(self.n_categories))
-        next_offsets = np.append(offsets[1:], 0)[lengths]
-        first = next_offsets + (number - offsets[lengths]) * sizes
+        first = np.append(offsets[1:], 0)[lengths] + places * sizes
         children = np.full((len(indices), self.n_actions), -1)
         children[:, : len(letters)] = np.where(
             letters < sizes[:, None], first[:, None] + letters, -1
         )
         if self.stop:
-            children[:, -1] = offsets[-1] + number
+            children[:, -1] = indices + offsets[-1]
             children[over == 1] = -1
         return children
 
     def _log_branching(self, states):
         """Logarithm of g(s): all letters that could have been chosen, counting to stop as one."""
-        n_choices = np.array(self.n_categories) + bool(self.stop)
-        log_g = np.concatenate([[0.0], np.cumsum(np.log(n_choices)), [0.0]])
-        lengths = self._lengths(states)
-        if not self.stop:
-            return log_g[lengths]
-        # The last action was one of A(s) too, and at full length the only one.
-        last = np.append(np.log(n_choices), 0.0)
-        return log_g[lengths] + np.where(states[:, -1] == 1, last[lengths], 0.0)
+        log_a = np.log(np.array(self.n_categories) + bool(self.stop))
+        log_g = np.concatenate([[0.0], np.cumsum(log_a)])
+        # At full length to stop is the only action.
+        return self._log_branching_by_size(states, log_g, np.append(log_a, 0.0))
 
 
 class PrependAppendProcess(IndexedProcess):
@@ -302,6 +278,9 @@ class PrependAppendProcess(IndexedProcess):
     def _object_sizes(self):
         return (self.n_letters,) * self.length
 
+    def _can_be_built(self, states):
+        return _has_no_gap(states)
+
     def _prefixes(self):
         # A string has the number that it has among sequences that are only appended to.
         return AutoregressiveProcess([self.n_letters] * self.length)
@@ -318,9 +297,9 @@ class PrependAppendProcess(IndexedProcess):
     def _child_indices(self, indices):
         prefixes = self._prefixes()
         appended = prefixes._child_indices(indices)
-        offsets, depths = prefixes._offsets(), prefixes._depths(indices)
+        _, depths, places = prefixes._locate(indices)
         step = self.n_letters**depths
-        first = np.append(offsets[1:], 0)[depths] + indices - offsets[depths]
+        first = np.append(prefixes._offsets()[1:], 0)[depths] + places
         prepended = first[:, None] + step[:, None] * np.arange(self.n_letters)
         may_prepend = (depths > 0) & (depths < self.length)
         return np.hstack([appended, np.where(may_prepend[:, None], prepended, -1)])
@@ -328,3 +307,8 @@ class PrependAppendProcess(IndexedProcess):
     def _log_branching(self, states):
         """Logarithm of g(s): n_letters for each letter."""
         return np.count_nonzero(states, axis=1) * np.log(self.n_letters)
+
+
+def _has_no_gap(letters):
+    """Whether rows of 1 + letter hold nothing after the first 0."""
+    return ~((letters[:, :-1] == 0) & (letters[:, 1:] > 0)).any(axis=1)

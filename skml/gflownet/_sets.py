@@ -3,10 +3,11 @@
 import numpy as np
 from scipy.special import comb
 
-from ._process import IndexedProcess, check_count
+from ._growing import GrowingProcess
+from ._process import check_count
 
 
-class SetProcess(IndexedProcess):
+class SetProcess(GrowingProcess):
     """Subsets of a number of items, built by adding one item after the other.
 
     A set of j items has B = j parents. A state is the 0/1 row of the set; with `stop` there is one
@@ -78,9 +79,7 @@ class SetProcess(IndexedProcess):
         available = np.zeros((len(states), self.n_actions), dtype=bool)
         grows = np.count_nonzero(members, axis=1) < self.max_size
         available[:, : self.n_items] = (members == 0) & grows[:, None]
-        if self.stop:
-            available[:, -1] = True
-            available[states[:, -1] == 1] = False
+        self._allow_stop(available, states)
         return available
 
     def step(self, states, actions):
@@ -89,63 +88,53 @@ class SetProcess(IndexedProcess):
         return states
 
     def parents(self, states):
+        removable = states == 1
         if self.stop:
-            over = states[:, -1] == 1
-            removable = np.column_stack([(states[:, :-1] == 1) & ~over[:, None], over])
-        else:
-            removable = states == 1
+            removable[self._is_over(states), :-1] = False
         rows, actions = np.nonzero(removable)
         parents = np.array(states[rows])
         parents[np.arange(len(rows)), actions] = 0
         return rows, parents, actions
 
     def n_parents(self, states):
-        size = np.count_nonzero(states[:, : self.n_items], axis=1)
-        return np.where(states[:, -1] == 1, 1, size) if self.stop else size
+        return np.where(self._is_over(states), 1, self._sizes_of(states))
 
     def objects(self, states):
         return states[:, : self.n_items]
 
     def terminals(self, objects):
-        if not self.stop:
-            return objects
-        return np.column_stack([objects, np.ones(len(objects), dtype=objects.dtype)])
+        return self._ended(objects)
+
+    def _sizes_of(self, states):
+        return np.count_nonzero(states[:, : self.n_items], axis=1)
 
     def _can_be_built(self, states):
-        return np.count_nonzero(states[:, : self.n_items], axis=1) <= self.max_size
+        return self._sizes_of(states) <= self.max_size
 
     @property
     def _object_sizes(self):
         return (2,) * self.n_items
 
-    # Sets are numbered by size, within a size by the combinatorial number system: the set with
-    # members c_0 < c_1 < ... has the number sum_k binomial(c_k, k + 1).
+    @property
+    def _level_sizes(self):
+        return [comb(self.n_items, size, exact=True) for size in range(self.max_size + 1)]
+
+    # Within a size sets are numbered by the combinatorial number system: the set with members
+    # c_0 < c_1 < ... has the number sum_k binomial(c_k, k + 1).
 
     def _binomials(self):
         counts = comb(np.arange(self.n_items + 1)[:, None], np.arange(self.max_size + 3)[None])
         return counts.astype(np.int64)
 
-    def _offsets(self):
-        return np.concatenate([[0], np.cumsum(self._binomials()[-1, : self.max_size + 1])])
-
-    @property
-    def n_states(self):
-        n_sets = sum(comb(self.n_items, k, exact=True) for k in range(self.max_size + 1))
-        return n_sets * (2 if self.stop else 1)
-
     def _index(self, states):
         members = states[:, : self.n_items]
         rank = np.cumsum(members, axis=1)
-        numbers = (members * self._binomials()[np.arange(self.n_items), rank]).sum(axis=1)
-        offsets = self._offsets()
-        indices = offsets[rank[:, -1]] + numbers
-        return indices + offsets[-1] * states[:, -1] if self.stop else indices
+        places = (members * self._binomials()[np.arange(self.n_items), rank]).sum(axis=1)
+        return self._numbered(states, rank[:, -1], places)
 
     def _states_at(self, indices):
-        offsets, binomials = self._offsets(), self._binomials()
-        over, number = np.divmod(indices, offsets[-1])
-        left = np.searchsorted(offsets, number, side="right") - 1
-        number = number - offsets[left]
+        binomials = self._binomials()
+        over, left, number = self._locate(indices)
         states = np.zeros((len(indices), self.n_actions), dtype=np.int64)
         for item in range(self.n_items - 1, -1, -1):
             count = binomials[item, left]
@@ -156,11 +145,6 @@ class SetProcess(IndexedProcess):
         if self.stop:
             states[:, -1] = over
         return states
-
-    def _depths(self, indices):
-        offsets = self._offsets()
-        over, number = np.divmod(indices, offsets[-1])
-        return np.searchsorted(offsets, number, side="right") - 1 + over
 
     def _child_indices(self, indices):
         states, offsets, binomials = self._states_at(indices), self._offsets(), self._binomials()
@@ -188,9 +172,5 @@ class SetProcess(IndexedProcess):
         n, stop = self.n_items, bool(self.stop)
         i = np.arange(self.max_size)
         log_g = np.concatenate([[0.0], np.cumsum(np.log((n - i + stop) / (i + 1)))])
-        size = np.count_nonzero(states[:, :n], axis=1)
-        if not stop:
-            return log_g[size]
         # At the full size to stop is the only action.
-        log_a = np.append(np.log(n - i + 1.0), 0.0)
-        return log_g[size] + np.where(states[:, -1] == 1, log_a[size], 0.0)
+        return self._log_branching_by_size(states, log_g, np.append(np.log(n - i + 1.0), 0.0))

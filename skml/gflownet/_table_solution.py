@@ -10,6 +10,7 @@ from ._exact import (
     normalised,
     visit_probabilities,
 )
+from ._rewards import LARGEST_LOG, log_unit, out_of_unit
 from ._rollouts import choose
 
 
@@ -21,25 +22,38 @@ class TableSolution:
     table : StateTable
         All states.
     rewards : ndarray of shape (n_terminals,)
-        R(x), in the order of ``table.terminal``.
+        R(x), in the order of ``table.terminal`` and in the unit of `log_unit`.
     log_g : ndarray of shape (n_states,) or None
         Branching ratios where they do not depend on the path: values V = F g are computed from
         rectified rewards R g. None: flows.
+    log_unit : float, default=0.0
+        Logarithm of the unit.
+    log_rewards : ndarray of shape (n_terminals,), default=None
+        Logarithms of R(x) in no unit, which are finite where `rewards` vanish. None: of `rewards`.
     """
 
-    def __init__(self, table, rewards, log_g):
+    def __init__(self, table, rewards, log_g, *, log_unit=0.0, log_rewards=None):
         self.table, self.process, self.rewards = table, table.process, rewards
         if not rewards.max() > 0:
             raise ValueError("All rewards are zero; at least one must be positive.")
-        self.by_edge = log_g is None
+        self.by_edge, self._log_unit = log_g is None, log_unit
         if self.by_edge:
-            self.values = evaluate_flows(table, rewards)
+            self._values = evaluate_flows(table, rewards)
         else:
-            self.values = evaluate_values(table, rewards * np.exp(log_g[table.terminal]))
-        self.log_partition = float(np.log(self.values[table.root]))
+            self._values = evaluate_values(table, rewards * np.exp(log_g[table.terminal]))
+        if log_rewards is None:
+            with np.errstate(divide="ignore"):
+                log_rewards = np.log(rewards) + log_unit
+        self._log_rewards = log_rewards
+        self.log_partition = float(np.log(self._values[table.root])) + log_unit
+
+    @property
+    def values(self):
+        """V(s) of all states; F(s) if rectified by edge."""
+        return out_of_unit(self._values, self._log_unit)
 
     def _probabilities(self, block):
-        children, weights = edge_weights(self.table, block, self.values, share=self.by_edge)
+        children, weights = edge_weights(self.table, block, self._values, share=self.by_edge)
         return children, normalised(weights, children >= 0)
 
     def policy(self, states):
@@ -48,15 +62,15 @@ class TableSolution:
 
     def state_values(self, states):
         """V(s); F(s) if rectified by edge."""
-        return self.values[self.table.index(states)]
+        return out_of_unit(self._values[self.table.index(states)], self._log_unit)
 
     def log_probability(self, objects):
         """log R(x) - log Z."""
         indices = self.table.find(self.process.terminals(objects))
-        rewards = self.rewards[np.searchsorted(self.table.terminal, indices)]
-        rewards = np.where(indices >= 0, rewards, 0.0)  # what no path leads to
-        with np.errstate(divide="ignore"):
-            return np.log(rewards) - np.log(self.rewards.sum())
+        log_rewards = self._log_rewards[np.searchsorted(self.table.terminal, indices)]
+        # No path leads to what is not in the table.
+        log_rewards = np.where(indices >= 0, log_rewards, -np.inf)
+        return log_rewards - np.log(self.rewards.sum()) - self._log_unit
 
     def sample(self, n_samples, rng):
         """Let all paths advance together, with one look at each state that any of them is in."""
@@ -82,15 +96,17 @@ class TableSolution:
         return objects, p, self.rewards / self.rewards.sum()
 
 
-def solve_exactly(table, rewards, rectification):
+def solve_exactly(table, model, scores, rectification):
     """Evaluate the uniform policy of a table of states.
 
     Parameters
     ----------
     table : StateTable
         All states.
-    rewards : ndarray of shape (n_terminals,)
-        R(x), in the order of ``table.terminal``.
+    model : RewardModel
+        What turns scores into rewards.
+    scores : ndarray of shape (n_terminals,)
+        Scores of objects, in the order of ``table.terminal``.
     rectification : {"path", "edge", "auto"}
         Whether rewards are multiplied by g, or steps by A / B; "auto" takes the first where it
         applies.
@@ -100,14 +116,29 @@ def solve_exactly(table, rewards, rectification):
     TableSolution
         The exact sampler.
     """
-    if rectification == "edge":
-        return TableSolution(table, rewards, None)
+    log_g = None if rectification == "edge" else _usable_ratios(table, rectification)
+    log_rewards = model.log_rewards(scores)
+    unit = log_unit(float(log_rewards.max()))
+    rewards = model.rewards(scores, unit)
+    return TableSolution(table, rewards, log_g, log_unit=unit, log_rewards=log_rewards)
+
+
+def _usable_ratios(table, rectification):
+    """Logarithms of g; None where flows must do."""
     log_g, conflict = branching_ratios(table)
-    if conflict is None:
-        return TableSolution(table, rewards, log_g)
-    if rectification == "path":
-        raise_path_dependence(table.process, *conflict)
-    return TableSolution(table, rewards, None)
+    if conflict is not None:
+        if rectification == "path":
+            raise_path_dependence(table.process, *conflict)
+        return None
+    if log_g.max() > LARGEST_LOG:
+        if rectification == "path":
+            raise ValueError(
+                f"rectification='path' multiplies rewards by branching ratios up to "
+                f"e**{log_g.max():.0f}, which float64 cannot hold beside 1; use "
+                "rectification='edge' or 'auto'."
+            )
+        return None
+    return log_g
 
 
 def raise_path_dependence(process, state, first, second):

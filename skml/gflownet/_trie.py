@@ -6,6 +6,7 @@ reward, so its flow is that reward times their number. The prefixes that do occu
 
 import numpy as np
 
+from ._rewards import log_unit, out_of_unit
 from ._state_table import TooManyStates
 
 _ENUMERABLE = 10_000_000
@@ -18,35 +19,41 @@ class TrieSolution:
     ----------
     process : AutoregressiveProcess
         The process.
-    objects : ndarray of shape (n_rows, length)
-        Distinct sequences; -1 after their end.
-    rewards : ndarray of shape (n_rows,)
-        Their rewards.
-    unseen : float
-        Reward of every other sequence.
+    model : RewardModel
+        Its table holds distinct sequences, -1 after their end, and their scores. All others score
+        zero.
     max_states : int
         Largest number of prefixes.
     by_edge : bool
         Whether state values are flows.
     """
 
-    def __init__(self, process, objects, rewards, unseen, max_states, by_edge=False):
-        self.by_edge = by_edge
+    def __init__(self, process, model, max_states, by_edge=False):
+        self.process, self.by_edge = process, by_edge
+        objects, scores = model.table
         order = np.lexsort(objects.T[::-1])
-        self.process, self.unseen = process, float(unseen)
-        self.objects, self.rewards = objects[order], rewards[order]
+        self.objects, scores = objects[order], np.maximum(scores[order], model.floor)
+        self._log_rewards = model.log_rewards(scores)
+        self._log_unseen = float(model.log_rewards(model.floor))
         self.n_below = _count_below(process)
-        if self.unseen > 0 and not np.isfinite(self.n_below[0]):
+        if model.floor > 0 and not np.isfinite(self.n_below[0]):
             raise ValueError(
                 "reward_floor must be 0 where there are more than 1e308 objects, since most of "
                 "the probability is theirs."
             )
+        # All that follows is in a unit in which the sum of all rewards is a number.
+        log_total = float(self._log_rewards.max())
+        if model.floor > 0:
+            log_total = max(log_total, self._log_unseen + np.log(self.n_below[0]))
+        self._log_unit = log_unit(log_total)
+        self.rewards = model.rewards(scores, self._log_unit)
+        self.unseen = float(model.rewards(model.floor, self._log_unit))
         self._sums = np.concatenate([[0.0], np.cumsum(self.rewards)])
         self._build(max_states)
         self.total = float(self.flows[0][0])
         if not self.total > 0:
             raise ValueError("All rewards are zero; at least one must be positive.")
-        self.log_partition = float(np.log(self.total))
+        self.log_partition = float(np.log(self.total)) + self._log_unit
 
     def _build(self, max_states):
         n_rows, length = self.objects.shape
@@ -96,7 +103,7 @@ class TrieSolution:
 
     def _groups(self, states):
         """Rows of states that are not over, by their number of letters."""
-        lengths = self.process._lengths(states)
+        lengths = self.process._sizes_of(states)
         over = (
             states[:, -1] == 1 if self.process.stop else lengths == len(self.process.n_categories)
         )
@@ -139,19 +146,19 @@ class TrieSolution:
         """V(s) = F(s) g(s); F(s) if rectified by edge."""
         flows = np.empty(len(states))
         is_object = ~self.process.actions(states).any(axis=1)
-        flows[is_object] = self.reward_of(self.process.objects(states[is_object]))
+        objects = self.process.objects(states[is_object])
+        flows[is_object] = np.exp(self._log_rewards_of(objects) - self._log_unit)
         for depth, rows, nodes in self._groups(states):
             unseen = self.unseen * self.n_below[depth] if self.unseen else 0.0
             flows[rows] = np.where(nodes >= 0, _of_nodes(self.flows[depth], nodes), unseen)
         if self.by_edge:
-            return flows
-        with np.errstate(over="ignore"):
-            return flows * np.exp(self.process._log_branching(states))
+            return out_of_unit(flows, self._log_unit)
+        return out_of_unit(flows, self._log_unit + self.process._log_branching(states))
 
-    def reward_of(self, objects):
-        """Rewards of sequences."""
+    def _log_rewards_of(self, objects):
+        """Logarithms of the rewards of sequences."""
         rows = self._rows_of(objects)
-        return np.where(rows >= 0, self.rewards[rows], self.unseen)
+        return np.where(rows >= 0, self._log_rewards[rows], self._log_unseen)
 
     def _rows_of(self, objects):
         """Row of the table that holds each sequence, -1 for those that are not in it."""
@@ -168,8 +175,12 @@ class TrieSolution:
 
     def log_probability(self, objects):
         """log R(x) - log Z."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.reward_of(objects)) - self.log_partition
+        return self._log_rewards_of(objects) - self.log_partition
+
+    @property
+    def probability_of_unseen(self):
+        """Probability of each sequence that is not in the table."""
+        return float(np.exp(self._log_unseen - self.log_partition))
 
     def sample(self, n_samples, rng):
         """Draw sequences.
@@ -214,12 +225,12 @@ class TrieSolution:
 
     def _all_unseen(self):
         process = self.process
-        n_prefixes = sum(process._depth_sizes)
+        n_prefixes = sum(process._level_sizes)
         if process.stop:
             states = process._states_at(np.arange(n_prefixes, 2 * n_prefixes))
         else:
             states = process._states_at(
-                np.arange(n_prefixes - process._depth_sizes[-1], n_prefixes)
+                np.arange(n_prefixes - process._level_sizes[-1], n_prefixes)
             )
         objects = process.objects(states)
         return objects[self._rows_of(objects) < 0]

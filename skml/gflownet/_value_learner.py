@@ -7,11 +7,15 @@ from torch.nn import functional
 from ._branching import log_branching_ratios
 from ._networks import NetworkHolder
 from ._process import keeps_structure
+from ._rewards import LARGEST_LOG, log_unit, out_of_unit
 from ._rollouts import roll_out
 
 # softplus of this is one.
 _UNIT = 0.5413248546129181
+# Paths that show how large values are, and how many entries of states are held for them at once.
+_N_PROBES = 64
 _N_FREE_PATHS = 2048
+_FREE_ENTRIES = 2**15
 
 
 class ValueLearner(NetworkHolder):
@@ -67,6 +71,7 @@ class ValueLearner(NetworkHolder):
         self.network = self._build().to(self.device)
         self.scale = None
         self.log_flow_sizes = None
+        self.log_unit_of_g = 0.0
 
     @property
     def has_policy(self):
@@ -81,13 +86,32 @@ class ValueLearner(NetworkHolder):
         return [{"params": list(self.network.parameters()), "lr": learning_rate}]
 
     def prepare(self, rng):
-        """Learn, without rewards, how flows shrink along a path, so that they can be scaled."""
-        if not self.by_edge or not keeps_structure(self.process):
-            return
-        paths = roll_out(self.process, _N_FREE_PATHS, rng)
-        sizes = np.exp(_sums_to_the_end(paths, self._log_steps(paths)))
-        counts = np.bincount(paths.step, minlength=paths.step.max() + 2)
-        totals = np.bincount(paths.step, weights=sizes, minlength=len(counts))
+        """Learn, without rewards, how large values are: g, and how flows shrink along a path."""
+        if not self.by_edge:
+            # A generator of its own: the paths of training do not depend on this look.
+            paths = roll_out(self.process, _N_PROBES, np.random.default_rng(0))
+            log_g = log_branching_ratios(self.process, paths.objects_states)
+            self.log_unit_of_g = log_unit(float(log_g.max()))
+        elif keeps_structure(self.process):
+            self._measure_flows(rng)
+
+    def _measure_flows(self, rng):
+        """Mean of the product of the later A / B, by the number of steps before."""
+        at_once = max(1, min(_N_FREE_PATHS, _FREE_ENTRIES // len(self.process.state_sizes)))
+        totals = counts = np.zeros(0)
+        for n_paths in _split(_N_FREE_PATHS, at_once):
+            paths = roll_out(self.process, n_paths, rng)
+            log_sizes = _sums_to_the_end(paths, self._log_steps(paths))
+            if log_sizes.max() > LARGEST_LOG:
+                raise ValueError(
+                    "rectification='edge' learns flows, which are as large as the number of "
+                    f"objects, about e**{log_sizes.max():.0f} here: more than float64 holds. Take "
+                    "an objective that learns logarithms, such as objective='tb'."
+                )
+            length = max(len(totals), paths.step.max() + 2)
+            totals = _padded(totals, length)
+            totals += np.bincount(paths.step, weights=np.exp(log_sizes), minlength=length)
+            counts = _padded(counts, length) + np.bincount(paths.step, minlength=length)
         with np.errstate(invalid="ignore"):
             self.log_flow_sizes = np.nan_to_num(np.log(totals / counts))
 
@@ -102,13 +126,14 @@ class ValueLearner(NetworkHolder):
         return self.scale * np.exp(self.log_flow_sizes[depth])
 
     def _end_values(self, states, rewards):
-        """V(x) or F(x) of objects."""
+        """V(x) or F(x) of objects, in the units of rewards and of g."""
         if self.by_edge:
             return rewards
-        return rewards * np.exp(log_branching_ratios(self.process, states))
+        log_g = log_branching_ratios(self.process, states) - self.log_unit_of_g
+        return rewards * np.exp(log_g)
 
     def _network_values(self, states):
-        """V(s) or F(s) by the network, without gradient."""
+        """V(s) or F(s) by the network, without gradient, in the units of rewards and of g."""
         with torch.no_grad():
             values = self._forward(states)
         return values.cpu().numpy().astype(np.float64) * self._scale_of(states)
@@ -118,7 +143,7 @@ class ValueLearner(NetworkHolder):
         return functional.softplus(outputs + _UNIT)
 
     def values(self, states):
-        """V(s) or F(s) of any states: rewards where they are known, else the network."""
+        """V(s) or F(s) of any states, in units: rewards where they are known, else the network."""
         if self.terminal == "network":
             return self._values_at(states, ~self.process.actions(states).any(axis=1))
         ends, is_object, shares = self._follow_single_actions(states)
@@ -244,12 +269,17 @@ class ValueLearner(NetworkHolder):
 
     def log_partition(self):
         """log F(s0), by one step from the root."""
+        root = self.process.initial_state()[None]
         with np.errstate(divide="ignore"):
-            return float(np.log(self._backed_up(self.process.initial_state()[None])[0]))
+            return float(np.log(self._backed_up(root)[0])) + self._log_unit
 
     def state_values(self, states):
         """V(s), or F(s) by edge."""
-        return self.values(states)
+        return out_of_unit(self.values(states), self._log_unit)
+
+    @property
+    def _log_unit(self):
+        return self.memory.log_unit + self.log_unit_of_g
 
 
 def _sums_to_the_end(paths, per_edge):
@@ -258,3 +288,12 @@ def _sums_to_the_end(paths, per_edge):
     table = np.zeros((n_paths, n_steps))
     table[paths.path, paths.step] = per_edge
     return np.cumsum(table[:, ::-1], axis=1)[:, ::-1][paths.path, paths.step]
+
+
+def _split(total, size):
+    """Numbers of at most `size` with the given sum."""
+    return [size] * (total // size) + ([total % size] if total % size else [])
+
+
+def _padded(values, length):
+    return np.pad(values, (0, length - len(values)))

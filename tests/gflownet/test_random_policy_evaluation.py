@@ -543,12 +543,73 @@ def test_objects_that_no_path_leads_to_are_never_drawn():
     assert np.exp(scores).tolist() == pytest.approx([2 / 3, 0])
 
 
-@pytest.mark.parametrize(("y", "exponent"), [([1.0, 500.0], 400.0), ([1e308, 1e308], 1.0)])
-@pytest.mark.parametrize("process", ["autoregressive", "set"])
-def test_rewards_that_overflow_are_refused(process, y, exponent):
-    sampler = RewardProportionalSampler(process=process, reward_exponent=exponent)
-    with pytest.raises(ValueError, match=rf"reward_exponent={exponent}, overflow"):
-        sampler.fit([[0, 1], [1, 0]], y)
+@pytest.mark.parametrize(
+    ("y", "exponent"),
+    [
+        ([1.0, 500.0], 400.0),
+        ([0.1, 0.2], 5000.0),
+        ([0.5, 0.5001], 1e4),
+        ([1e308, 1e308], 1.0),
+        ([1e-320, 2e-320], 1.0),
+    ],
+)
+@pytest.mark.parametrize("process", ["autoregressive", "prepend_append", "set", "hypergrid"])
+def test_rewards_beyond_the_range_of_float64(process, y, exponent):
+    X = [[0, 1], [1, 0]]
+    sampler = RewardProportionalSampler(process=process, reward_exponent=exponent).fit(X, y)
+    logs = exponent * np.log(y)
+    log_z = np.logaddexp(*logs)
+    assert sampler.log_partition_ == pytest.approx(log_z, rel=1e-12)
+    # Log-probabilities are right where the probability itself is no number of float64.
+    np.testing.assert_allclose(sampler.score_samples(X), logs - log_z, rtol=1e-9, atol=1e-9)
+    assert sampler.l1_distance() < 1e-12
+    drawn = sampler.sample(400, random_state=0)
+    share = (drawn[:, 0] == 1).mean()
+    p = np.exp(logs[1] - log_z)
+    assert abs(share - p) <= 4 * np.sqrt(p * (1 - p) / 400)
+    root = sampler.process_.initial_state()[None]
+    with np.errstate(over="ignore"):
+        assert sampler.state_values(root)[0] == pytest.approx(np.exp(log_z), rel=1e-9)
+
+
+def test_floors_beyond_the_range_of_float64():
+    """Six unseen objects at the floor beside three of the table."""
+    X, y = np.array([[0, 0], [1, 1], [2, 2]]), np.array([3e-4, 2e-4, 1e-4])
+    sampler = RewardProportionalSampler(reward_floor=5e-5, reward_exponent=100.0).fit(X, y)
+    logs = 100 * np.log(np.append(y, np.full(6, 5e-5)))
+    log_z = np.logaddexp.reduce(logs)
+    assert sampler.log_partition_ == pytest.approx(log_z)
+    np.testing.assert_allclose(sampler.score_samples(X), logs[:3] - log_z)
+    np.testing.assert_allclose(sampler.score_samples([[0, 1]]), logs[3] - log_z)
+
+
+@pytest.mark.parametrize("process", [HypergridProcess(3000, n_dims=1), None], ids=str)
+def test_branching_ratios_that_overflow_are_left_to_flows(process):
+    """Two actions at each of many steps: g is 2 ** 3000 at the end."""
+    if process is None:
+        process = AutoregressiveProcess([1] * 500, stop=True)
+    n_columns = len(process.state_sizes) - 1
+    X = np.zeros((1, n_columns), dtype=int)
+    sampler = RewardProportionalSampler(process=process, reward=lambda X: np.ones(len(X))).fit(X)
+    assert sampler.rectification_ == "edge"
+    n_objects = 3000 if n_columns == 1 else 501
+    assert sampler.log_partition_ == pytest.approx(np.log(n_objects))
+    assert sampler.l1_distance() < 1e-10
+    with pytest.raises(ValueError, match=r"branching ratios up to e\*\*\d+.*rectification='edge'"):
+        sampler.set_params(rectification="path").fit(X)
+
+
+def test_values_of_prefixes_that_lead_to_nothing_are_zero():
+    X = np.zeros((1, 400), dtype=int)
+    sampler = RewardProportionalSampler(process=AutoregressiveProcess([20] * 400)).fit(X, [1.0])
+    states = np.array([[2] * 400, [1] * 400, [0] * 400])
+    np.testing.assert_array_equal(sampler.state_values(states), [0.0, np.inf, 1.0])
+
+
+def test_large_weights_do_not_overflow():
+    X, y = [[0], [0], [1]], [1e308, 5e307, 1e307]
+    sampler = RewardProportionalSampler().fit(X, y, sample_weight=[1e308, 1e308, 1e308])
+    np.testing.assert_allclose(np.exp(sampler.score_samples([[0], [1]])), np.array([75, 10]) / 85)
 
 
 def test_score_does_not_depend_on_the_unit_of_y():
@@ -569,3 +630,48 @@ def test_states_of_a_wrong_type_are_named(method, states):
 def test_layer_sizes_are_no_booleans():
     with pytest.raises(ValueError, match="hidden_layer_sizes .* got True"):
         RewardProportionalSampler(hidden_layer_sizes=[True]).fit([[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("y", "found"),
+    [(["a", "b"], r"<U1, such as \['a'\]"), ([1j, 1.0], r"complex128, such as \[1j\]")],
+)
+def test_scores_that_are_no_numbers_are_named(y, found):
+    X = [[0], [1]]
+    with pytest.raises(ValueError, match=f"y must hold real numbers; got {found}"):
+        RewardProportionalSampler().fit(X, y)
+    with pytest.raises(ValueError, match=f"y must hold real numbers; got {found}"):
+        RewardProportionalSampler().fit(X).score(X, y)
+    with pytest.raises(ValueError, match=f"reward must return real numbers; got {found}"):
+        RewardProportionalSampler(reward=lambda X: y).fit(X)
+
+
+@pytest.mark.parametrize("device", ["foo", 3, None])
+@pytest.mark.parametrize("solver", ["exact", "mlp"])
+def test_the_device_is_looked_at_by_every_solver(device, solver):
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match=f"device must be .* got {device!r}"):
+        RewardProportionalSampler(device=device, solver=solver).fit([[0], [1]])
+
+
+@pytest.mark.parametrize(
+    ("process", "X", "message"),
+    [
+        ("hypergrid", [[0, 2**40]], "side of HypergridProcess must be at most 16777216.*got 1099"),
+        ("hypergrid", [[0.0, 1e300]], r"X must hold integers for this process; got 1e\+300"),
+        ("set", [["a", 1]], "X must hold integers for this process; could not convert .*'a'"),
+    ],
+)
+def test_columns_that_are_no_usable_integers(process, X, message):
+    with pytest.raises(ValueError, match=message):
+        RewardProportionalSampler(process=process).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("process", "state"),
+    [("autoregressive", [0, 2]), ("prepend_append", [0, 2]), ("set", [1, 1])],
+)
+def test_states_that_no_path_leads_to_are_named(process, state):
+    sampler = RewardProportionalSampler(process=process).fit([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match=rf"no path leads to \[{state[0]}, {state[1]}\]"):
+        sampler.policy([state])

@@ -436,3 +436,119 @@ def test_without_torch_the_exact_solver_works_and_training_names_the_command():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "-0.69" in result.stdout
     assert "ImportError: solver='mlp' needs torch: pip install 'skml[torch]'" in result.stderr
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_training_does_not_depend_on_the_unit_of_rewards(objective, small_sets):
+    """Rewards that float64 cannot hold train as well as the same in another unit."""
+    X, y = small_sets
+    plain = small(objective, max_iter=60, reward_exponent=2.0).fit(X, y)
+    tiny = small(objective, max_iter=60, reward_exponent=2.0).fit(X, y * 1e-200)
+    shift = 2 * np.log(1e-200)
+    if objective in ("rpe", "soft_q", "fm", "db", "subtb"):
+        assert tiny.l1_distance() < plain.l1_distance() + 0.1
+    assert tiny.l1_distance() < 0.6
+    exact = np.log((y**2).sum()) + shift
+    assert tiny.log_partition_ == pytest.approx(exact, abs=0.8)
+
+
+@pytest.mark.parametrize("target", ["td", "mc"])
+def test_values_beyond_the_range_of_float64(target):
+    """There are 20 ** 240 sequences; one in twenty counts twice."""
+    sampler = small(
+        process=AutoregressiveProcess([20] * 240),
+        reward=lambda X: 1.0 + (X[:, 0] == 0),
+        target=target,
+        hidden_layer_sizes=(4,),
+        max_iter=4,
+        batch_size=4,
+    ).fit(np.zeros((1, 240), dtype=int))
+    assert sampler.rectification_ == "path"
+    exact = 240 * np.log(20) + np.log(21 / 20)
+    assert sampler.log_partition_ == pytest.approx(exact, abs=0.5)
+    root = sampler.process_.initial_state()[None]
+    assert sampler.state_values(root)[0] == np.inf
+    assert np.isfinite(sampler.loss_curve_).all()
+    assert sampler.policy(root).sum() == pytest.approx(1.0)
+
+
+def test_flows_that_float64_cannot_hold_are_refused():
+    process = AutoregressiveProcess([20] * 240)
+    with pytest.raises(ValueError, match=r"rectification='edge' learns flows.*e\*\*719"):
+        small(
+            process=process, reward=lambda X: np.ones(len(X)), rectification="edge", max_iter=1
+        ).fit(np.zeros((1, 240), dtype=int))
+
+
+def test_rewards_that_outgrow_the_first_ones_are_refused():
+    seen = []
+
+    def reward(X):
+        seen.extend(X)
+        return np.where(len(seen) > len(X), 1.0, np.full(len(X), 1e-3))
+
+    sampler = small(reward=reward, reward_exponent=1000, batch_size=1)
+    with pytest.raises(ValueError, match="With reward_exponent=1000 the scores up to 1 have"):
+        sampler.fit(np.zeros((1, 4), dtype=int))
+
+
+@pytest.mark.parametrize("objective", ["tb", "db", "subtb", "fm", "soft_q"])
+def test_objectives_of_logarithms_need_a_reward(objective):
+    with pytest.raises(ValueError, match="all objects of the first paths score zero.*reward_floor"):
+        small(objective, reward=lambda X: np.zeros(len(X))).fit(np.zeros((1, 4), dtype=int))
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (
+            lambda sizes, n_outputs: None,
+            "must make a torch.nn.Module with parameters; got NoneType",
+        ),
+        (lambda sizes, n_outputs: torch.nn.Flatten(), "with parameters; got Flatten"),
+        (
+            lambda sizes, n_outputs: StateNetwork(sizes, (3,), n_outputs + 1),
+            r"outputs of shape \(1, \d\); it returned shape \(1, \d\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("objective", ["rpe", "tb"])
+def test_modules_that_do_not_fit_are_named(objective, module, message, small_sets):
+    with pytest.raises(ValueError, match=message):
+        small(objective, module=module).fit(*small_sets)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_networks_in_double_precision(objective, small_sets):
+    X, y = small_sets
+
+    def module(sizes, n_outputs):
+        return StateNetwork(sizes, (8,), n_outputs).double()
+
+    sampler = small(objective, module=module, max_iter=3).fit(X, y)
+    assert np.isfinite(sampler.score_samples(X)).all()
+
+
+def test_soft_q_has_a_uniform_backward_policy(small_sets):
+    X, y = small_sets
+    first = small("soft_q", backward_policy="learned", max_iter=5).fit(X, y)
+    second = small("soft_q", max_iter=5).fit(X, y)
+    np.testing.assert_array_equal(first.score_samples(X), second.score_samples(X))
+
+
+def test_subtrajectory_balance_of_single_steps_is_detailed_balance(exact):
+    e, _ = exact
+    wrong = e | {"log_pf": e["log_pf"] + 0.1 * torch.arange(len(e["log_pf"]))}
+    common = wrong["log_pf"], wrong["log_pb"], wrong["log_flow"]
+    loss = objectives.subtrajectory_balance_loss(
+        *common, wrong["log_rewards"], wrong["path"], wrong["step"], 0.0
+    )
+    per_edge = [
+        objectives.detailed_balance_loss(
+            *(part[row : row + 1] for part in (*common, wrong["log_flow_next"]))
+        )
+        for row in range(len(wrong["path"]))
+    ]
+    per_edge = torch.stack(per_edge)
+    per_path = [per_edge[wrong["path"] == path].mean() for path in range(len(wrong["log_rewards"]))]
+    assert float(loss) == pytest.approx(float(torch.stack(per_path).mean()))
