@@ -35,7 +35,7 @@ def resolve_device(device):
     Raises
     ------
     ValueError
-        If torch does not know the string, or there is no such device here.
+        If torch does not know the string, there is no such device here, or it is "meta".
     """
     if isinstance(device, str) and device == "auto":
         return _first_accelerator() or torch.device("cpu")
@@ -45,9 +45,13 @@ def resolve_device(device):
         raise ValueError(
             f"device must be 'auto', 'cpu' or another torch device string, got {device!r}."
         ) from error
-    backend = getattr(torch, resolved.type, None)
-    if resolved.type in {"cpu", "meta"}:
+    if resolved.type == "cpu":
         return resolved
+    if resolved.type == "meta":
+        raise ValueError(
+            f"device={device!r} holds shapes without numbers, so nothing can be computed there."
+        )
+    backend = getattr(torch, resolved.type, None)
     is_available = getattr(backend, "is_available", None) or (
         torch.backends.mps.is_available if resolved.type == "mps" else None
     )

@@ -56,7 +56,8 @@ def global_state():
 def test_resolve_device_takes_torch_strings():
     assert utils_torch.resolve_device("cpu") == torch.device("cpu")
     assert utils_torch.resolve_device(torch.device("cpu")) == torch.device("cpu")
-    assert utils_torch.resolve_device("meta").type == "meta"
+    with pytest.raises(ValueError, match="device='meta' holds shapes without numbers"):
+        utils_torch.resolve_device("meta")
     expected = "cuda" if torch.cuda.is_available() else None
     assert expected is None or utils_torch.resolve_device("auto").type == expected
 
