@@ -1,6 +1,5 @@
 """Networks from coordinates to values as a regressor."""
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,8 +15,11 @@ from skml.utils._torch import TorchStateMixin
 from ._empirical_ntk import empirical_ntk
 from ._evaluation import derivative, evaluate
 from ._grouping import GROUPINGS, group_points
-from ._network_training import build_network, check_fr_params, decibels, train_network
+from ._images import ImageMixin
+from ._network_training import build_network, decibels, train_network
 from ._networks import ARCHITECTURES
+from ._settings import check_settings, warn_few_balanced
+from ._signal_scaling import coordinate_map, coordinate_spans, map_coordinates, target_map
 
 _POSITIVE = Interval(Integral, 1, None, closed="left")
 # Beyond these, products of a few factors, gradients or octaves leave the range of float32.
@@ -25,7 +27,7 @@ _FREQUENCY_FACTOR = Interval(Real, 1e-9, 1e9, closed="both")
 _MAX_FREQUENCIES = 126
 
 
-class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
+class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
     """Implicit neural representation: a network from coordinates to values, with fine detail.
 
     One network is fitted to one signal: an image, a volume, a shape, a field of sensors, a sound.
@@ -329,44 +331,19 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=[np.float64, np.float32]
         )
-        self._check_settings(len(X))
+        check_settings(self, len(X))
         vars(self).pop("image_shape_", None)
-        coordinates = self._fit_coordinates(np.asarray(X, dtype=np.float64))
-        targets = self._fit_targets(np.asarray(y, dtype=np.float64))
+        self.coord_min_, self.coord_scale_ = coordinate_map(X)
+        coordinates = map_coordinates(X, self.coord_min_, self.coord_scale_)
+        y = np.asarray(y, dtype=np.float64)
+        self._output_shape = y.shape[1:]
+        self.target_min_, self.target_scale_ = target_map(y) if self.scale_target else (0.0, 1.0)
+        targets = ((y - self.target_min_) / self.target_scale_).reshape(len(y), -1)
         self.groups_, self.leftovers_ = group_points(
             coordinates, self.grouping, self.group_size, point_groups
         )
-        self._warn_few_balanced()
+        warn_few_balanced(self)
         self._train(coordinates, targets)
-        return self
-
-    def fit_image(self, image, *, point_groups=None):
-        """Train the network on an image.
-
-        Parameters
-        ----------
-        image : array-like of shape (height, width) or (height, width, n_channels)
-            Values of the pixels. The coordinates are the row and the column.
-        point_groups : array-like of shape (height * width,), default=None
-            As in `fit`, in row-major order.
-
-        Returns
-        -------
-        INRRegressor
-            The fitted regressor.
-        """
-        image = check_array(
-            image, allow_nd=True, dtype=np.float64, input_name="image", ensure_min_samples=1
-        )
-        if image.ndim not in (2, 3) or image.size == 0:
-            raise ValueError(
-                "image must have the shape (height, width) or (height, width, n_channels), got "
-                f"{image.shape}"
-            )
-        height, width = image.shape[:2]
-        values = image.reshape(height * width, *image.shape[2:])
-        self.fit(_grid(np.arange(height), np.arange(width)), values, point_groups=point_groups)
-        self.image_shape_ = (height, width)
         return self
 
     def predict(self, X):
@@ -384,35 +361,9 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return self._evaluate(X).astype(X.dtype, copy=False)
-
-    def predict_image(self, shape=None):
-        """Evaluate the network on the pixels of an image.
-
-        Parameters
-        ----------
-        shape : tuple of (int, int), default=None
-            Height and width of the image that is made, over the same extent: the corner pixels
-            coincide. None: those of the image given to `fit_image`.
-
-        Returns
-        -------
-        ndarray of shape (height, width) or (height, width, n_channels)
-            The image; of higher resolution if `shape` is larger.
-        """
-        check_is_fitted(self)
-        if self.n_features_in_ != 2:
-            raise ValueError(
-                f"predict_image needs a model of 2 coordinates; this has {self.n_features_in_}"
-            )
-        if shape is None:
-            if not hasattr(self, "image_shape_"):
-                raise ValueError("predict_image needs shape=(height, width) after fit(X, y)")
-            shape = self.image_shape_
-        shape = _image_shape(shape)
-        first, last = self.coord_min_, self.coord_min_ + self._spans()
-        X = _grid(*(np.linspace(*ends) for ends in zip(first, last, shape, strict=True)))
-        return self._evaluate(X).reshape(*shape, *self._output_shape)
+        with np.errstate(over="ignore"):
+            values = self._evaluate(X).astype(X.dtype, copy=False)
+        return self._checked(values, X)
 
     def psnr(self, X, y):
         """Peak signal-to-noise ratio of the predictions.
@@ -453,7 +404,9 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return empirical_ntk(self.module_, self._map_coordinates(X)).astype(np.float64)
+        kernel = empirical_ntk(self.module_, self._coordinates(X)).astype(np.float64)
+        self._checked(np.diagonal(kernel), X)  # a row's own entry overflows first
+        return kernel
 
     def gradient(self, X):
         """Derivative of the values by the coordinates.
@@ -470,76 +423,15 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        gradient = derivative(self.module_, self._map_coordinates(X))
-        gradient *= self.target_scale_ * self.coord_scale_
-        return gradient if self._output_shape else gradient[:, 0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            gradient = derivative(self.module_, self._coordinates(X))
+            gradient *= self.target_scale_ * self.coord_scale_
+        return self._checked(gradient if self._output_shape else gradient[:, 0], X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-    def _fit_coordinates(self, X):
-        """Learn the map of each coordinate to [-1, 1], and apply it."""
-        self.coord_min_ = X.min(axis=0)
-        with np.errstate(over="ignore"):
-            span = X.max(axis=0) - self.coord_min_
-        if not np.isfinite(span).all():
-            raise ValueError(f"X must have a range that float64 holds in each column, got {span}")
-        is_constant = span < np.finfo(np.float64).tiny
-        self.coord_scale_ = np.where(is_constant, 0.0, 2 / np.where(is_constant, 1.0, span))
-        return self._map_coordinates(X)
-
-    def _map_coordinates(self, X):
-        X = np.asarray(X, dtype=np.float64)
-        return (X - self.coord_min_) * self.coord_scale_ - (self.coord_scale_ > 0)
-
-    def _spans(self):
-        """Largest less smallest coordinate seen in `fit`."""
-        varies = self.coord_scale_ > 0
-        return np.where(varies, 2 / np.where(varies, self.coord_scale_, 1.0), 0.0)
-
-    def _fit_targets(self, y):
-        """Learn the map of the values to [0, 1], and return them so, (n_samples, n_outputs)."""
-        self._output_shape = y.shape[1:]
-        self.target_min_, self.target_scale_ = 0.0, 1.0
-        if self.scale_target:
-            self.target_min_ = float(y.min())
-            self.target_scale_ = float(y.max()) - self.target_min_ or 1.0
-            if not np.isfinite(self.target_scale_):
-                raise ValueError(
-                    "y must have a range that float64 holds, got values from "
-                    f"{self.target_min_} to {y.max()}"
-                )
-        return ((y - self.target_min_) / self.target_scale_).reshape(len(y), -1)
-
-    def _check_settings(self, n_samples):
-        if self.module is not None and self.training in ("fr", "bn"):
-            raise ValueError(
-                f"training={self.training!r} changes the layers of a built-in architecture; with "
-                "module= choose training='iga' or 'standard'"
-            )
-        check_fr_params(self.fr_params or {})
-        if self.training == "bn" and n_samples < 2:
-            raise ValueError(f"training='bn' needs at least 2 samples, got n_samples = {n_samples}")
-
-    def _warn_few_balanced(self):
-        n_groups = len(self.groups_)
-        if self.training == "iga" and self.n_balanced >= n_groups:
-            warnings.warn(
-                f"n_balanced={self.n_balanced} needs more than {self.n_balanced} groups; there "
-                f"are {n_groups}, so at most {n_groups - 1} eigenvalues are balanced. Smaller "
-                "groups give more of them.",
-                UserWarning,
-                stacklevel=5,  # past two decorators of fit, to its caller
-            )
-        if self.training == "iga" and 0 < self.n_balanced <= self.balance_start:
-            warnings.warn(
-                f"balance_start={self.balance_start} is not below n_balanced={self.n_balanced}, "
-                "so no eigenvalue is balanced and training is that of training='standard'.",
-                UserWarning,
-                stacklevel=5,
-            )
 
     def _train(self, coordinates, targets):
         trained = train_network(self, coordinates, targets)
@@ -556,24 +448,28 @@ class INRRegressor(TorchStateMixin, RegressorMixin, BaseEstimator):
     def _build_fitted_module(self):
         return build_network(self._module_source, self._network_settings)
 
+    def _coordinates(self, X):
+        """Coordinates as the network takes them."""
+        with np.errstate(over="ignore"):
+            mapped = map_coordinates(X, self.coord_min_, self.coord_scale_)
+        return self._checked(mapped, X)
+
     def _evaluate(self, X):
         """Values at coordinates, float64, in the shape of y."""
-        outputs = evaluate(self.module_, self._map_coordinates(X))
-        values = self.target_min_ + self.target_scale_ * outputs
-        return values.reshape(len(X), *self._output_shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = evaluate(self.module_, self._coordinates(X))
+            values = self.target_min_ + self.target_scale_ * outputs
+        return self._checked(values.reshape(len(X), *self._output_shape), X)
 
-
-def _image_shape(shape):
-    """Height and width as whole numbers."""
-    if (
-        np.ndim(shape) != 1
-        or len(shape) != 2
-        or any(not isinstance(n, Integral) or isinstance(n, bool) or n < 1 for n in shape)
-    ):
-        raise ValueError(f"shape must be two integers of at least 1, got {shape!r}")
-    return tuple(int(n) for n in shape)
-
-
-def _grid(*axes):
-    """Points of the grid over two axes, row-major."""
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)).astype(float)
+    def _checked(self, values, X):
+        """Refuse rows whose results the type of the values cannot hold."""
+        is_finite = np.isfinite(values.reshape(len(X), -1)).all(axis=1)
+        if not is_finite.all():
+            first, last = self.coord_min_, self.coord_min_ + coordinate_spans(self.coord_scale_)
+            row = int(np.argmin(is_finite))
+            raise ValueError(
+                f"X must lie where the network's values are finite numbers of {values.dtype}; row "
+                f"{row} of X is {X[row].tolist()}, and fit saw coordinates from {first.tolist()} "
+                f"to {last.tolist()}."
+            )
+        return values

@@ -1092,3 +1092,31 @@ def test_progress_shows_the_ratio(capsys):
     shown = capsys.readouterr().err
     assert "INRRegressor" in shown
     assert "dB" in shown
+
+
+@pytest.mark.parametrize("architecture", ["siren", "relu", "relu_pe", "finer"])
+@pytest.mark.parametrize("method", ["predict", "gradient", "empirical_ntk"])
+def test_coordinates_too_far_for_numbers_are_named(architecture, method):
+    x = np.linspace(0, 1e-3, 12).reshape(-1, 1)
+    model = INRRegressor(
+        architecture, hidden_width=4, max_iter=2, n_balanced=2, random_state=0
+    ).fit(x, 1e3 * x.ravel())
+    evaluate = getattr(model, method)
+    assert np.isfinite(evaluate([[5e-4], [1e3]])).all()
+    for far in (1e308, -1e306):
+        with pytest.raises(ValueError, match=r"row 1 of X is \[.*\], and fit saw .* from \[0.0\]"):
+            evaluate([[5e-4], [far]])
+
+
+def test_values_beyond_single_precision_are_refused_there():
+    x = np.linspace(0, 1, 8).reshape(-1, 1)
+    model = INRRegressor(hidden_width=4, max_iter=2, n_balanced=2, random_state=0)
+    model.fit(x, 1e300 * (1 + x.ravel()))
+    assert np.isfinite(model.predict(x)).all()
+    with pytest.raises(ValueError, match="finite numbers of float32; row 0 of X"):
+        model.predict(x.astype(np.float32))
+
+
+def test_a_device_without_numbers_is_refused():
+    with pytest.raises(ValueError, match="device='meta' holds shapes without numbers"):
+        INRRegressor(device="meta", n_balanced=0, max_iter=1).fit([[0.0], [1.0]], [0.0, 1.0])
