@@ -9,6 +9,9 @@ SK01  an attribute that ends in "_" is set by the class, or a field of a datacla
 SK02  an estimator has no Attributes, References or Examples section
 SK03  a module has no docstring
 SK04  a word such as coef_ stands outside of backticks, where reST takes it for a link
+SK05  a default is missing, or is not that of the signature
+SK06  a type is not written in the form that all others have
+SK07  the description of a shared parameter does not begin as it does elsewhere
 
 Run ``python tools/check_docstrings.py``; the exit status is 1 if there is a problem.
 """
@@ -24,7 +27,8 @@ import tomllib
 from pathlib import Path
 
 import numpydoc.validate
-from numpydoc.docscrape import ClassDoc
+from docstring_words import words_problems
+from numpydoc.docscrape import ClassDoc, NumpyDocString
 from sklearn.base import BaseEstimator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,12 +57,17 @@ def selected_checks(pyproject=ROOT / "pyproject.toml"):
     return codes
 
 
-def numpydoc_problems(path, checks):
+def numpydoc_problems(path, checks, is_method=False):
     """Return (code, message) of each rule that the docstring at a dotted path breaks."""
     found = numpydoc.validate.validate(path)["errors"]
     problems = [(code, message) for code, message in found if code in checks]
-    for word in link_like_words(inspect.getdoc(pydoc.locate(path)) or ""):
+    value = pydoc.locate(path)
+    docstring = inspect.getdoc(value) or ""
+    for word in link_like_words(docstring):
         problems.append(("SK04", f"{word!r} stands outside of backticks"))
+    if callable(value):
+        parsed = NumpyDocString(docstring)
+        problems += words_problems(parsed, inspect.signature(value), is_method)
     return problems
 
 
@@ -138,7 +147,7 @@ def class_problems(entry, checks, seen):
         seen.add(id(identity))
         exempt = _PROPERTY_EXEMPT if isinstance(member, property) else _METHOD_EXEMPT
         path = f"{entry.path}.{name}"
-        for code, message in numpydoc_problems(path, checks - exempt):
+        for code, message in numpydoc_problems(path, checks - exempt, is_method=True):
             yield path, code, message
 
 

@@ -74,7 +74,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        y : ndarray of shape (n_samples,)
             Mean of lower and upper bound.
         """
         return self.predict_bounds(X).mean(axis=1)
@@ -111,7 +111,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
 
         Returns
         -------
-        ndarray of bool of shape (n_samples,)
+        ndarray of shape (n_samples,), dtype bool
             True where the bounds cross: evidence that the instrument is not valid, or that the
             nuisances are not well estimated.
         """
@@ -136,7 +136,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
 
         Returns
         -------
-        float
+        score : float
             Higher is better; -1 is what is known without data. The estimate is unbiased for
             the width of valid bounds, so it does not reward bounds that are tight because the
             nuisances over-fit.
@@ -203,7 +203,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
             Number of bootstrap samples of the training rows.
         confidence_level : float, default=0.95
             Each side is left with half of the rest.
-        n_jobs : int, default=None
+        n_jobs : int or None, default=None
             Number of parallel jobs.
 
         Returns

@@ -43,14 +43,14 @@ class CATEBounder(BaseCATEBounder):
         instruments of the cell, which needs an instrument independent of X. "refit" fits
         regressions on X inside each cell, and allows an instrument that depends on X.
 
-    propensity_estimator : classifier, default=None
+    propensity_estimator : classifier or None, default=None
         Cloned for the treatment, on the columns [X, instrument]. None: a network.
 
-    outcome_estimator : regressor, default=None
+    outcome_estimator : regressor or None, default=None
         Cloned for the outcome of each treatment arm, on the same columns. None: a network with
         one head per arm.
 
-    outcome_bounds : tuple of (float, float), default=None
+    outcome_bounds : tuple of (float, float) or None, default=None
         Least and greatest value that the outcome can take. None takes the range of the
         training outcomes and warns.
 
@@ -64,27 +64,27 @@ class CATEBounder(BaseCATEBounder):
     temperature : float, default=1.0
         Temperature of the Gumbel-softmax relaxation.
 
-    hidden_layer_sizes : tuple of int, default=(32, 32)
+    hidden_layer_sizes : sequence of int, default=(32, 32)
         Widths of the hidden layers of the networks.
 
     learning_rate : float, default=0.03
-        Step size of Adam in the partition.
+        Learning rate of Adam in the partition.
 
     max_iter : int, default=300
-        Most steps of Adam in the partition.
+        Largest number of steps of Adam in the partition.
 
     max_epochs : int, default=100
-        Most passes over the rows in the built-in nuisance networks.
+        Largest number of passes over the rows in the built-in nuisance networks.
 
-    batch_size : int, default=None
+    batch_size : int or None, default=None
         Covariate rows in a step of the partition; None: all.
 
     validation_fraction : float, default=1/3
-        Share of the rows that stops the networks and chooses the partition. Your own nuisance
-        estimators see these rows only if no partition is learned, or with `cv`.
+        Share of the rows held out: they stop the networks and choose the partition. Your own
+        nuisance estimators see them only if no partition is learnt, or with `cv`.
 
     n_iter_no_change : int, default=50
-        Steps of the partition without improvement after which it stops.
+        Stop the partition after so many steps without improvement.
 
     n_init : int, default=1
         Starts of the partition; the one with the least honest width on the held-out rows wins.
@@ -93,7 +93,7 @@ class CATEBounder(BaseCATEBounder):
         Most instruments that are averaged over, and most covariate rows that the partition is
         learned from. Memory grows with its square.
 
-    cv : int, default=None
+    cv : int or None, default=None
         Number of folds for cross-fitted nuisances: the partition is learned from tables whose
         rows took no part in their fit, and predictions average the folds' nuisances.
 
@@ -102,13 +102,13 @@ class CATEBounder(BaseCATEBounder):
         depend on has changed. Several partitions can so be tried for the price of one stage 1.
 
     device : str, default="cpu"
-        Torch device, or "auto".
+        Where to train: "cpu", "auto" or a torch device string.
 
     random_state : int, RandomState instance or None, default=None
-        Determines split, weights, batches, reference sample and bootstrap.
+        Source of the split, the weights, the batches, the reference sample and the bootstrap.
 
     verbose : int, default=0
-        1 shows the progress of the partition.
+        0 is silent, 1 shows the progress of the partition.
 
     Attributes
     ----------
@@ -150,10 +150,10 @@ class CATEBounder(BaseCATEBounder):
         Number of instruments seen during fit.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -302,12 +302,12 @@ class CATEBounder(BaseCATEBounder):
         instrument : array-like of shape (n_samples,) or (n_samples, n_instruments)
             Instruments, numbers.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; they enter the nuisances, the averages over the instrument and
-            the loss of the partition.
+            Weights of the rows, at least 0; they enter the nuisances, the averages over the
+            instrument and the loss of the partition.
 
         Returns
         -------
-        CATEBounder
+        self : object
             The fitted estimator.
 
         Raises
@@ -351,7 +351,7 @@ class CATEBounder(BaseCATEBounder):
 
         Returns
         -------
-        ndarray of int of shape (n_samples,)
+        ndarray of shape (n_samples,), dtype int
             Cells, from 0.
 
         Raises

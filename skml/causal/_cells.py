@@ -19,7 +19,7 @@ def weights_of_averages(instrument, cell, weight, n_cells):
     ----------
     instrument : ndarray of shape (n, n_instruments)
         The instruments that are averaged over.
-    cell : ndarray of int of shape (n,)
+    cell : ndarray of shape (n,), dtype int
         Their cells.
     weight : ndarray of shape (n,)
         Weights of the rows.
@@ -88,14 +88,14 @@ class CellRegressions:
         ----------
         data : Data
             The rows, the outcome in [0, 1].
-        cell : ndarray of int of shape (n,)
+        cell : ndarray of shape (n,), dtype int
             Cell of each row.
         n_cells : int
             Number of cells.
 
         Returns
         -------
-        CellRegressions
+        self : object
             Itself.
         """
         self.models = [self._fit_cell(data.take(cell == k)) for k in range(n_cells)]

@@ -29,21 +29,21 @@ class DiscreteCATEBounder(BaseCATEBounder):
         The first needs mean independence and takes any outcome and any number of levels. The
         second is sharp under full independence, for a binary outcome and two levels.
 
-    propensity_estimator : classifier, default=None
+    propensity_estimator : classifier or None, default=None
         Cloned for the treatment inside each level and for the level itself. None: logistic
         regression.
 
-    outcome_estimator : regressor, default=None
+    outcome_estimator : regressor or None, default=None
         Cloned inside each level for the products A Y and (1 - A) Y. None: linear regression.
         Bounds are valid only if the estimators can follow the truth, so give flexible ones
         where effects may bend.
 
-    outcome_bounds : tuple of (float, float), default=None
+    outcome_bounds : tuple of (float, float) or None, default=None
         Least and greatest value that the outcome can take. None takes the range of the
         training outcomes and warns.
 
     random_state : int, RandomState instance or None, default=None
-        Draws the samples of :meth:`bootstrap_bounds`. Nuisance estimators have their own.
+        Source of the samples of :meth:`bootstrap_bounds`. Nuisance estimators have their own.
 
     Attributes
     ----------
@@ -72,10 +72,10 @@ class DiscreteCATEBounder(BaseCATEBounder):
         Number of instruments seen during fit.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -153,11 +153,11 @@ class DiscreteCATEBounder(BaseCATEBounder):
         instrument : array-like of shape (n_samples,) or (n_samples, n_instruments)
             Discrete instruments, numbers or strings; each combination of values is one level.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
+            Weights of the rows, at least 0.
 
         Returns
         -------
-        DiscreteCATEBounder
+        self : object
             The fitted estimator.
 
         Raises
@@ -237,7 +237,7 @@ class DiscreteCATEBounder(BaseCATEBounder):
 
         Returns
         -------
-        ndarray of int of shape (n_samples,)
+        ndarray of shape (n_samples,), dtype int
             Index into `instrument_levels_`.
 
         Raises

@@ -22,7 +22,7 @@ class Rows:
 
     Attributes
     ----------
-    cell : ndarray of int of shape (n,)
+    cell : ndarray of shape (n,), dtype int
         Cell of the instrument.
     treatment : ndarray of shape (n,)
         0 or 1.

@@ -142,7 +142,7 @@ max_iter, batch_size, n_iter_no_change, n_init, device, random_state, verbose
 
         Returns
         -------
-        NeuralPartition
+        self : object
             Itself.
         """
         rng = check_random_state(self.random_state)

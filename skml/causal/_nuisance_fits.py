@@ -64,7 +64,7 @@ class NuisanceFits:
         -------
         nuisances : Nuisances or AveragedNuisances
             With `cv`, one member for each fold.
-        fold : ndarray of int of shape (n,) or None
+        fold : ndarray of shape (n,), dtype int, or None
             Index of the member that has not seen a row.
         """
         if self.cv is None:

@@ -132,7 +132,7 @@ class NuisanceNet(TorchStateMixin, BaseEstimator):
 
         Returns
         -------
-        NuisanceNet
+        self : object
             Itself.
         """
         rng = check_random_state(self.random_state)

@@ -43,11 +43,11 @@ def partition_data(nuisances, fold, data, rows):
     ----------
     nuisances : Nuisances or AveragedNuisances
         The fitted nuisances.
-    fold : ndarray of int of shape (n,) or None
+    fold : ndarray of shape (n,), dtype int, or None
         Index of the member that has not seen a row; None: there are no folds.
     data : Data
         All rows.
-    rows : ndarray of int of shape (n_rows,)
+    rows : ndarray of shape (n_rows,), dtype int
         Which of them.
 
     Returns

@@ -28,7 +28,7 @@ def make_iv_cate(dataset=1, n_samples=2000, *, noise_columns=True, random_state=
         Data set 3 only: whether the fifteen instruments without effect hold their values, or
         zeros.
     random_state : int, RandomState instance or None, default=None
-        Determines the draw. Pass an int for the same data at each call.
+        Source of the draw. Pass an int for the same data at each call.
 
     Returns
     -------

@@ -17,7 +17,7 @@ def make_contextual_missingness(n_samples=4000, *, random_state=None):
     n_samples : int, default=4000
         Number of rows.
     random_state : int, RandomState instance or None, default=None
-        Determines the draw. Pass an int for the same data at each call.
+        Source of the draw. Pass an int for the same data at each call.
 
     Returns
     -------

@@ -75,7 +75,7 @@ float or None, default=None
     batch_size : int, default=128
         Samples in a step.
     learning_rate : float, default=0.1
-        First learning rate of the student's SGD.
+        Learning rate of the student's SGD in the first round.
     temperature : float, default=1.0
         Divides the logits of both in the student's loss.
     clip_values : "auto" or tuple of (float or array-like, float or array-like), default="auto"
@@ -89,9 +89,10 @@ float or None, default=None
     device : str, default="cpu"
         Where to train: "cpu", "auto" or a torch device string.
     verbose : int, default=0
-        As in skorch; 0 is silent.
+        0 is silent, 1 prints a line for each round, as skorch does for each epoch.
     random_state : int, RandomState instance or None, default=None
-        Source of weights, latent vectors, batches and starts of the attack.
+        Source of the initial weights, of the latent vectors, of the batches and of the starts of
+        the attack.
 
     Attributes
     ----------
@@ -108,7 +109,7 @@ float or None, default=None
     generator_ : torch.nn.Module
         The generator as the last round left it.
     classes_ : ndarray of shape (n_classes,)
-        Labels of the teacher; 0, 1, ... where it does not say.
+        Class labels of the teacher; 0, 1, ... where it does not say.
     input_shape_ : tuple of int
         Shape of a sample as the networks see it.
     clip_values_ : ndarray of shape (2, n_features), dtype float32
@@ -116,13 +117,13 @@ float or None, default=None
     history_ : dict of str to list
         As in :class:`DataFreeDistiller`, with the radius "eps" of every round.
     loss_curve_ : list of float
-        Mean loss of the student in every round; NaN where it made no step.
+        Loss of the student in each round, the mean over its steps; NaN where it made none.
     n_iter_ : int
         Number of rounds.
     n_features_in_ : int
-        Number of values of a sample.
+        Number of features seen during `fit`: the values of a sample.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the columns of X, if they are strings.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------

@@ -98,8 +98,8 @@ float or None, default=None
     batch_size : int, default=128
         Samples in a step.
     learning_rate : float, default=0.1
-        First learning rate of the student's SGD (momentum 0.9, weight decay 1e-4); it falls to
-        0 along a cosine over the rounds.
+        Learning rate of the student's SGD (momentum 0.9, weight decay 1e-4) in the first round; it
+        falls to 0 along a cosine over the rounds.
     temperature : float, default=1.0
         Divides the logits of both in the student's loss.
     clip_values : "auto" or tuple of (float or array-like, float or array-like), default="auto"
@@ -113,9 +113,9 @@ float or None, default=None
     device : str, default="cpu"
         Where to train: "cpu", "auto" or a torch device string.
     verbose : int, default=0
-        As in skorch; 0 is silent.
+        0 is silent, 1 prints a line for each round, as skorch does for each epoch.
     random_state : int, RandomState instance or None, default=None
-        Source of weights, latent vectors and batches.
+        Source of the initial weights, of the latent vectors and of the batches.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ float or None, default=None
     generator_ : torch.nn.Module
         The generator as the last round left it.
     classes_ : ndarray of shape (n_classes,)
-        Labels of the teacher; 0, 1, ... where it does not say.
+        Class labels of the teacher; 0, 1, ... where it does not say.
     input_shape_ : tuple of int
         Shape of a sample as the networks see it.
     clip_values_ : ndarray of shape (2, n_features), dtype float32
@@ -138,13 +138,13 @@ float or None, default=None
         "adversarial", "contrastive", "generator" is their weighted sum), of the student's
         ("distillation", "forgetting"), "fragile_fraction" of the chunk, and its "class_counts".
     loss_curve_ : list of float
-        Mean loss of the student in every round; NaN where it made no step.
+        Loss of the student in each round, the mean over its steps; NaN where it made none.
     n_iter_ : int
         Number of rounds.
     n_features_in_ : int
-        Number of values of a sample.
+        Number of features seen during `fit`: the values of a sample.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the columns of X, if they are strings.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -282,7 +282,7 @@ width), default=None
         Returns
         -------
         self : object
-            The fitted distiller.
+            The fitted estimator.
         """
         base = self._base()
         rng = check_random_state(self.random_state)

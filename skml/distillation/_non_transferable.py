@@ -55,11 +55,11 @@ class NonTransferableClassifier(
         over the number K of classes; the clamp is reached at a cross-entropy of ``K / alpha``.
         "ce": the cross-entropy itself.
     learning_rate : float, default=1e-3
-        First learning rate of Adam.
+        Learning rate of Adam at the first step.
     lr_decay : float, default=0.999
         Factor of the learning rate after every step.
     max_epochs : int, default=20
-        Passes over the larger of the two domains.
+        Number of passes over the larger of the two domains.
     batch_size : int, default=32
         Samples of each domain in a step.
     image_shape : tuple of int or None, default=None
@@ -70,9 +70,9 @@ class NonTransferableClassifier(
     device : str, default="cpu"
         Where to train: "cpu", "auto" or a torch device string.
     verbose : int, default=0
-        As in skorch; 0 is silent.
+        0 is silent, 1 prints a line for each epoch, as skorch does.
     random_state : int, RandomState instance or None, default=None
-        Source of the initial weights and of the order of the samples.
+        Source of the initial weights and of the batches.
 
     Attributes
     ----------
@@ -85,13 +85,13 @@ class NonTransferableClassifier(
     input_shape_ : tuple of int
         Shape of a sample as the network sees it.
     loss_curve_ : list of float
-        Mean loss of every epoch, in nats.
+        Loss of each epoch, the mean over its batches, in nats.
     n_epochs_ : int
         Number of epochs.
     n_features_in_ : int
-        Number of values of a sample.
+        Number of features seen during `fit`: the values of a sample.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the columns of X, if they are strings.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -194,7 +194,7 @@ class NonTransferableClassifier(
         X : array-like of shape (n_samples, n_features) or (n_samples, n_channels, height, width)
             Samples of the domain where the classifier shall be good.
         y : array-like of shape (n_samples,)
-            Their labels.
+            Class labels.
         X_ood : array-like of shape (n_other, n_features) or (n_other, ...), default=None
             Samples of the other domain; the smaller domain is gone through several times. None:
             plain training.
@@ -204,7 +204,7 @@ class NonTransferableClassifier(
         Returns
         -------
         self : object
-            The fitted classifier.
+            The fitted estimator.
         """
         shape = check_image_shape(self.image_shape)
         X, self.input_shape_ = flat_samples(self, X, image_shape=shape, reset=True)

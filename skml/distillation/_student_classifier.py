@@ -22,7 +22,7 @@ class LogitPredictionMixin:
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        y : ndarray of shape (n_samples,)
             Class labels.
         """
         columns = self._logits(X).argmax(axis=1)
@@ -38,7 +38,7 @@ class LogitPredictionMixin:
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        proba : ndarray of shape (n_samples, n_classes)
             Softmax of the logits, columns in the order of `classes_`.
         """
         logits = self._logits(X).astype(np.float64)
@@ -55,7 +55,7 @@ class LogitPredictionMixin:
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+        decision : ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
             Logits; for two classes that of the second minus that of the first.
         """
         logits = self._logits(X)

@@ -21,7 +21,7 @@ def bin_edges(X, mask, sample_weight, max_bins, *, seed, n_threads=1):
     ----------
     X : float ndarray of shape (n_samples, n_features)
         Values before imputation.
-    mask : bool ndarray of shape (n_samples, n_features) or None
+    mask : ndarray of shape (n_samples, n_features), dtype bool, or None
         Missing cells; they take no part.
     sample_weight : float64 ndarray of shape (n_samples,) or None
     max_bins : int

@@ -310,7 +310,7 @@ class BaseMAGradientBoosting(BaseEstimator):
 
         Returns
         -------
-        leaves : ndarray of int of shape (n_samples, n_stages, n_trees_per_stage)
+        leaves : ndarray of shape (n_samples, n_stages, n_trees_per_stage), dtype int
             Node numbers; a regressor has shape (n_samples, n_stages).
         """
         X, _ = self._imputed_and_mask(X)
@@ -336,7 +336,7 @@ class BaseMAGradientBoosting(BaseEstimator):
 
         Returns
         -------
-        relied : bool ndarray of shape (n_samples, n_features), or (n_samples,) if `reduce`
+        relied : ndarray of shape (n_samples, n_features), or (n_samples,) if `reduce`, dtype bool
             Cell (i, j) is True if x_ij is missing and the path of row i tests feature j in any
             tree, or the initial estimator reads it.
         """

@@ -29,7 +29,7 @@ class PresortedEngine:
     ----------
     X : float ndarray of shape (n_samples, n_features)
         Rows before imputation.
-    mask : bool ndarray of shape (n_samples, n_features) or None
+    mask : ndarray of shape (n_samples, n_features), dtype bool, or None
     imputer : fitted transformer, or None for native treatment of NaN
     penalty_scope : {"node", "feature", "row"}
         What a tree makes free for the trees after it.
@@ -107,7 +107,7 @@ class HistogramEngine:
     ----------
     X : float ndarray of shape (n_samples, n_features)
         Rows before imputation.
-    mask : bool ndarray of shape (n_samples, n_features) or None
+    mask : ndarray of shape (n_samples, n_features), dtype bool, or None
     imputer : fitted transformer, or None for native treatment of NaN
     penalty_scope : {"node", "feature", "row"}
         What a tree makes free for the trees after it.

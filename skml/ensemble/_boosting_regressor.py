@@ -32,8 +32,8 @@ class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
     quantile : float, default=0.9
         The quantile of ``loss="quantile"``, in (0, 1). scikit-learn calls it `alpha`.
 
-    learning_rate : non-negative float, default=0.1
-        Factor of every tree's contribution.
+    learning_rate : float, default=0.1
+        Learning rate: the factor of every tree's contribution.
 
     n_estimators : int, default=100
         Number of stages.
@@ -59,7 +59,7 @@ class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
         Features that a node looks at. With few of them the trees are forced onto features that
         are missing, so all are looked at by default.
 
-    max_leaf_nodes : int, default=None
+    max_leaf_nodes : int or None, default=None
         Grow best first, by penalised gain, up to this number of leaves.
 
     min_impurity_decrease : float, default=0.0
@@ -92,40 +92,41 @@ class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
     missing_policy : {"impute"}, default="impute"
         Accepted as the trees have it; "stop" is refused.
 
-    max_bins : int, default=None
+    max_bins : int or None, default=None
         None searches all thresholds on presorted columns. A number from 2 to 255 bins each column
         into so many parts of about equal weight, with edges between observed values, and grows on
         histograms with OpenMP, which is much faster from about 10 000 rows on.
 
-    init : estimator or "zero", default=None
+    init : estimator, "zero" or None, default=None
         Start: a constant that minimises the loss, 0, or an estimator, which is fitted on the
         imputed rows. What the estimator reads counts towards the reliance.
 
-    n_iter_no_change : int, default=None
-        Stop when the loss of the held-out rows has not fallen for so many stages. None never
-        stops early.
+    n_iter_no_change : int or None, default=None
+        Stop after so many stages without improvement by `tol` of the loss of the held-out rows;
+        None: never.
 
     validation_fraction : float, default=0.1
-        Share of the rows to hold out, if `n_iter_no_change` is given.
+        Share of the rows held out, if `n_iter_no_change` is given.
 
-    tol : non-negative float, default=1e-4
-        By how much the loss must fall to count as falling.
+    tol : float, default=1e-4
+        Least improvement of the loss that counts, with `n_iter_no_change`.
 
     warm_start : bool, default=False
         Whether `fit` keeps the stages there are and adds to them up to `n_estimators`. What the
         kept trees read is free of charge for the new ones, as if all had been fitted at once.
 
     random_state : int, RandomState instance or None, default=None
-        Decides between tied features, and draws subsamples, held-out rows and candidates.
+        Source of the subsamples, the held-out rows, the candidates and the choice between tied
+        features.
 
     verbose : int, default=0
-        Whether to show the progress over stages.
+        0 is silent, 1 shows the progress over the stages.
 
     Attributes
     ----------
-    estimators_ : ndarray of DecisionTreeRegressor of shape (n_stages, 1)
-        The trees, on imputed float32 rows. Leaves hold the value that is added, times
-        `learning_rate`, to the raw prediction.
+    estimators_ : ndarray of shape (n_stages, 1), dtype object
+        The trees, each a `DecisionTreeRegressor` on imputed float32 rows. Leaves hold the value
+        that is added, times `learning_rate`, to the raw prediction.
 
     n_estimators_ : int
         Number of stages; less than `n_estimators` if early stopping took effect.
@@ -152,10 +153,10 @@ class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
         Number of features that a node looks at.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the decrease of the impurity, the penalty left out.
@@ -294,15 +295,16 @@ class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
         y : array-like of shape (n_samples,)
             Target values.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; they weigh the loss, the penalty and the imputed statistic.
+            Weights of the rows, at least 0; they weigh the loss, the penalty and the imputed
+            statistic.
         missing_mask : array-like of shape (n_samples, n_features), default=None
-            True or 1 for cells that were missing although X holds a value, because it was
-            imputed beforehand. NaN cells count as missing in any case.
+            Cells that count as missing although X holds a value (imputed beforehand), marked by
+            True or 1. NaN cells count as missing in any case.
 
         Returns
         -------
-        self : MAGradientBoostingRegressor
-            The fitted model.
+        self : object
+            The fitted estimator.
         """
         return self._fit(X, y, sample_weight, missing_mask)
 
@@ -348,7 +350,7 @@ class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
 
         Returns
         -------
-        leaves : ndarray of int of shape (n_samples, n_stages)
+        leaves : ndarray of shape (n_samples, n_stages), dtype int
             Node numbers.
         """
         return super().apply(X)[:, :, 0]
@@ -365,7 +367,8 @@ class MAGradientBoostingRegressor(RegressorMixin, BaseMAGradientBoosting):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         missing_mask : array-like of shape (n_samples, n_features), default=None
-            Checked, without effect on the score: predictions go by the values in X.
+            Cells that count as missing although X holds a value; they are checked, without effect
+            on the score, which goes by the values in X.
 
         Returns
         -------

@@ -250,7 +250,7 @@ class BaseMAForest:
 
         Returns
         -------
-        nodes : ndarray of int of shape (n_samples, n_estimators)
+        nodes : ndarray of shape (n_samples, n_estimators), dtype int
             The leaf; under ``missing_policy="stop"`` the first node whose feature the row misses.
         """
         return np.concatenate(self._by_rows(_stacked_ends, *self._rows_to_predict(X)))
@@ -268,7 +268,7 @@ class BaseMAForest:
         indicator : sparse matrix of shape (n_samples, n_nodes)
             CSR matrix with a one where row i visits node k; the nodes of one tree follow those of
             the one before it. Under ``missing_policy="stop"`` a path ends where the row stops.
-        n_nodes_ptr : ndarray of int of shape (n_estimators + 1,)
+        n_nodes_ptr : ndarray of shape (n_estimators + 1,), dtype int
             Tree t has the columns ``n_nodes_ptr[t]`` to ``n_nodes_ptr[t + 1]``.
         """
         X, mask = self._rows_to_predict(X)
@@ -285,7 +285,7 @@ class BaseMAForest:
         X : array-like of shape (n_samples, n_features)
             Rows, with NaN for what was not observed.
         missing_mask : array-like of shape (n_samples, n_features), default=None
-            Further cells that count as missing.
+            Cells that count as missing although X holds a value (imputed beforehand).
 
         Returns
         -------
@@ -316,7 +316,7 @@ class BaseMAForest:
 
         Returns
         -------
-        relied : bool ndarray of shape (n_samples, n_features), or (n_samples,) if `reduce`
+        relied : ndarray of shape (n_samples, n_features), or (n_samples,) if `reduce`, dtype bool
             Cell (i, j) is True if x_ij is missing and the path of row i in some tree tests
             feature j.
         """

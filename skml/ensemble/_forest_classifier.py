@@ -28,7 +28,7 @@ class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
     criterion : {"gini", "entropy", "log_loss"}, default="gini"
         The impurity; the last two are the entropy in bits.
 
-    max_depth : int, default=None
+    max_depth : int or None, default=None
         Greatest depth of a tree. None grows until the leaves are pure or too small.
 
     min_samples_split : int or float, default=2
@@ -44,7 +44,7 @@ class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
         Features that a node looks at. With few of them the trees are forced onto features that
         are missing, so all are looked at by default.
 
-    max_leaf_nodes : int, default=None
+    max_leaf_nodes : int or None, default=None
         Grow best first, by penalised gain, up to this number of leaves.
 
     min_impurity_decrease : float, default=0.0
@@ -58,15 +58,15 @@ class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
         Whether to predict each row by the trees that have not seen it. A callable
         ``metric(y_true, y_pred)`` takes the place of the accuracy.
 
-    n_jobs : int, default=None
+    n_jobs : int or None, default=None
         Number of threads that grow trees and predict. It does not change any result.
 
     random_state : int, RandomState instance or None, default=None
-        Draws the samples, decides between tied features, and draws the candidates if
+        Source of the samples, of the choice between tied features, and of the candidates if
         `max_features` leaves some out.
 
     verbose : int, default=0
-        How much the parallel growing reports.
+        0 is silent, 1 shows the progress over the trees, as joblib does.
 
     warm_start : bool, default=False
         Whether a further call of `fit` adds trees up to `n_estimators` to those it has grown;
@@ -79,7 +79,7 @@ class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
     ccp_alpha : non-negative float, default=0.0
         Price of a leaf in minimal cost-complexity pruning; it uses the impurity alone.
 
-    max_samples : int or float, default=None
+    max_samples : int, float or None, default=None
         Size of each bootstrap sample: a number of rows, or a share of the rows of positive
         weight. None draws as many as there are.
 
@@ -130,10 +130,10 @@ class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
         Number of features that a node looks at.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the decrease of the impurity, the penalty left out; the mean
@@ -285,16 +285,17 @@ class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; rows are drawn in proportion to them (without a bootstrap they
-            weigh the impurity and the penalty), and they weigh the imputed statistic.
+            Weights of the rows, at least 0; rows are drawn in proportion to them (without a
+            bootstrap they weigh the impurity and the penalty), and they weigh the imputed
+            statistic.
         missing_mask : array-like of shape (n_samples, n_features), default=None
-            True or 1 for cells that were missing although X holds a value, because it was
-            imputed beforehand. NaN cells count as missing in any case.
+            Cells that count as missing although X holds a value (imputed beforehand), marked by
+            True or 1. NaN cells count as missing in any case.
 
         Returns
         -------
-        self : MARandomForestClassifier
-            The fitted forest.
+        self : object
+            The fitted estimator.
         """
         return self._fit(X, y, sample_weight, missing_mask)
 
@@ -338,7 +339,7 @@ class MARandomForestClassifier(BaseMAForest, RandomForestClassifier):
 
         Returns
         -------
-        proba : ndarray of shape (n_samples, n_classes)
+        log_proba : ndarray of shape (n_samples, n_classes)
             Logarithms in the order of ``classes_``, ``-inf`` for a share of 0.
         """
         with np.errstate(divide="ignore"):

@@ -41,7 +41,7 @@ def equivariant_basis(
         are dependent where n is small.
     form : {"dense", "sparse", "partitions"}, default="dense"
         What stands for a map.
-    colors_in, colors_out : str, default=None
+    colors_in, colors_out : str or None, default=None
         For "U" and "U+": a letter for each index of the tensor, "u" for the fundamental
         representation and "c" for its conjugate. None: all "u".
 

@@ -50,10 +50,10 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
         Strength of the L2 penalty on the weights, as in `MLPClassifier`.
 
     learning_rate : float, default=1e-3
-        Step size of Adam.
+        Learning rate of Adam.
 
     max_epochs : int, default=200
-        Most passes over the rows; without hidden layers most iterations of L-BFGS.
+        Largest number of passes over the rows; without hidden layers, of iterations of L-BFGS.
 
     batch_size : int or "auto", default="auto"
         Rows in a step; "auto": 200, or all if there are fewer.
@@ -63,21 +63,21 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
         which L-BFGS stops.
 
     n_iter_no_change : int or None, default=10
-        Epochs without improvement after which training stops; None: never.
+        Stop after so many epochs without improvement by `tol`; None: never.
 
     device : str, default="cpu"
-        Torch device, or "auto".
+        Where to train: "cpu", "auto" or a torch device string.
 
     random_state : int, RandomState instance or None, default=None
-        Determines weights and batches.
+        Source of the initial weights and of the batches.
 
     verbose : int, default=0
-        1 shows the progress.
+        0 is silent, 1 shows the progress.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes.
+        Class labels.
 
     module_ : EquivariantNetwork
         The network, which works on scaled tensors and has a channel for each class.
@@ -98,16 +98,16 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
         Root mean square of the rest of X, by which it is divided; ones without hidden layers.
 
     loss_curve_ : list of float
-        Cross-entropy of each epoch; without hidden layers of each evaluation.
+        Loss of each epoch (without hidden layers, of each evaluation): the cross-entropy, in nats.
 
     n_iter_ : int
-        Number of epochs or iterations.
+        Number of epochs; without hidden layers, of iterations of L-BFGS.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     Raises
     ------
@@ -155,14 +155,14 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
         X : array-like of shape (n_samples, n_channels_in * n**order_in)
             Tensors.
         y : array-like of shape (n_samples,)
-            Classes.
+            Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
+            Weights of the rows, at least 0.
 
         Returns
         -------
-        QuantumGroupEquivariantClassifier
-            The fitted model.
+        self : object
+            The fitted estimator.
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
@@ -183,7 +183,7 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        y : ndarray of shape (n_samples,)
             Classes.
         """
         check_is_fitted(self)
@@ -199,7 +199,7 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        proba : ndarray of shape (n_samples, n_classes)
             Probabilities, in the order of `classes_`.
         """
         return np.exp(self.predict_log_proba(X))
@@ -214,7 +214,7 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        log_proba : ndarray of shape (n_samples, n_classes)
             Log-probabilities, in the order of `classes_`.
         """
         outputs = torch.from_numpy(self._outputs(X)[:, :, 0])

@@ -32,7 +32,7 @@ def equivariance_error(model, X, n_samples=5, random_state=None):
     n_samples : int, default=5
         Number of group elements that are drawn.
     random_state : int, RandomState instance or None, default=None
-        Source of randomness.
+        Source of the group elements.
 
     Returns
     -------

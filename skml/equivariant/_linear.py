@@ -36,7 +36,7 @@ class EquivariantLinear(nn.Module):
     method : {"auto", "dense", "factorized"}, default="auto"
         "dense" forms the matrix, "factorized" works on the diagrams, and "auto" takes what it
         expects to be faster for the size of the batch.
-    colors_in, colors_out : list of str, default=None
+    colors_in, colors_out : list of str or None, default=None
         For "U" and "U+": the colours of the indices of each tensor, as in
         :func:`equivariant_basis`.
 

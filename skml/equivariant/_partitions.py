@@ -30,7 +30,7 @@ def count_partitions(group, m, *, colors=None):
         Name of the group, as in :func:`equivariant_basis`.
     m : int
         Number of points.
-    colors : str of length m, default=None
+    colors : str of length m or None, default=None
         For "U" and "U+" only: the colours of the points of one row, "u" for the fundamental
         representation and "c" for its conjugate. None: all "u".
 

@@ -52,10 +52,10 @@ class EquivariantPolynomialFeatures(TransformerMixin, BaseEstimator):
         Dimension n of the base space.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     Raises
     ------
@@ -119,8 +119,8 @@ class EquivariantPolynomialFeatures(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        EquivariantPolynomialFeatures
-            The fitted transformer.
+        self : object
+            The fitted estimator.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32])
         n = infer_dimension(X.shape[1], self.order_in, 1, order_name="order_in", channels_name="")

@@ -61,10 +61,10 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
         Strength of the L2 penalty on the weights, as in `Ridge` and `MLPRegressor`.
 
     learning_rate : float, default=1e-3
-        Step size of Adam.
+        Learning rate of Adam.
 
     max_epochs : int, default=200
-        Most passes over the rows.
+        Largest number of passes over the rows.
 
     batch_size : int or "auto", default="auto"
         Rows in a step; "auto": 200, or all if there are fewer.
@@ -73,16 +73,16 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
         Least improvement of the training loss that counts.
 
     n_iter_no_change : int or None, default=10
-        Epochs without improvement after which training stops; None: never.
+        Stop after so many epochs without improvement by `tol`; None: never.
 
     device : str, default="cpu"
-        Torch device, or "auto".
+        Where to train: "cpu", "auto" or a torch device string.
 
     random_state : int, RandomState instance or None, default=None
-        Determines weights and batches.
+        Source of the initial weights and of the batches.
 
     verbose : int, default=0
-        1 shows the progress.
+        0 is silent, 1 shows the progress.
 
     Attributes
     ----------
@@ -111,16 +111,16 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
         Root mean square of the rest of y; ones for a linear model.
 
     loss_curve_ : list of float
-        Half the mean squared error of each epoch, in units of the scaled y.
+        Loss of each epoch: half the mean squared error, in units of the scaled y.
 
     n_iter_ : int
         Number of epochs.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     Raises
     ------
@@ -177,14 +177,14 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
         X : array-like of shape (n_samples, n_channels_in * n**order_in)
             Tensors.
         y : array-like of shape (n_samples,) or (n_samples, n_channels_out * n**order_out)
-            Numbers or tensors, channel by channel.
+            Target values: numbers or tensors, channel by channel.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
+            Weights of the rows, at least 0.
 
         Returns
         -------
-        QuantumGroupEquivariantRegressor
-            The fitted model.
+        self : object
+            The fitted estimator.
         """
         X, y = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
@@ -223,7 +223,7 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_channels_out * n**order_out)
+        y : ndarray of shape (n_samples,) or (n_samples, n_channels_out * n**order_out)
             As y in `fit`.
         """
         check_is_fitted(self)

@@ -21,7 +21,7 @@ def sample_group(group, n, random_state=None):
     n : int
         Dimension.
     random_state : int, RandomState instance or None, default=None
-        Source of randomness.
+        Source of the element.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def quantum_representation(group, n, random_state=None):
     n : int
         Dimension: 4 for "S+" and "H+", 2 or 4 for "O+", 3 or 4 for "B+", 3 for "B'+" and "B#+".
     random_state : int, RandomState instance or None, default=None
-        Source of randomness. A map that intertwines three draws intertwines them all.
+        Source of the representation. A map that intertwines three draws intertwines them all.
 
     Returns
     -------

@@ -50,10 +50,10 @@ class EquivariantScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Dimension of the base space.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -104,12 +104,12 @@ class EquivariantScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
+            Weights of the rows, at least 0.
 
         Returns
         -------
-        EquivariantScaler
-            The fitted scaler.
+        self : object
+            The fitted estimator.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32])
         weights = None

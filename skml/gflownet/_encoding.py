@@ -38,7 +38,7 @@ class ObjectEncoder:
 
         Returns
         -------
-        ObjectEncoder
+        self : object
             The encoder itself.
         """
         self.dtype = X.dtype
@@ -71,7 +71,7 @@ class ObjectEncoder:
         -------
         objects : ndarray of shape (n_samples, n_features)
             Integers from 0; -1 after the end.
-        unknown : ndarray of shape (n_samples,), bool
+        unknown : ndarray of shape (n_samples,), dtype bool
             Whether a row holds an unknown value.
         """
         blank = self._blanks(X)

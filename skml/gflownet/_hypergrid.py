@@ -16,9 +16,9 @@ class HypergridProcess(IndexedProcess):
 
     Parameters
     ----------
-    side : int, default=None
+    side : int or None, default=None
         Number of points along an axis. None: one more than the largest entry of X.
-    n_dims : int, default=None
+    n_dims : int or None, default=None
         Number of coordinates. None: the number of columns of X.
     reward_levels : tuple of (float, float, float), default=(0.01, 0.5, 2.0)
         R0, R1 and R2 of the reward below, which is used where there is neither y nor `reward`.

@@ -86,7 +86,7 @@ class Process(BaseEstimator, ABC):
 
         Returns
         -------
-        ndarray of shape (n, n_actions), bool
+        ndarray of shape (n, n_actions), dtype bool
             Whether the state has the action. A state without any is an object.
         """
 

@@ -23,7 +23,7 @@ class Trajectories:
         Number of edges of the path before it.
     n_children : ndarray of shape (n_edges,)
         A of the state where it begins.
-    is_last : ndarray of shape (n_edges,), bool
+    is_last : ndarray of shape (n_edges,), dtype bool
         Whether it ends in an object.
     """
 

@@ -43,10 +43,10 @@ Process, default="autoregressive"
         How objects are built. The strings stand for :class:`AutoregressiveProcess`, the same with
         ``stop=True``, :class:`PrependAppendProcess`, :class:`SetProcess` and
         :class:`HypergridProcess`, with sizes learnt from X.
-    reward : callable, default=None
+    reward : callable or None, default=None
         ``reward(objects)`` gives the scores, shape (n,), of several objects, which come in the
         form of X. It takes the place of y, and X only says which values there are.
-    reward_estimator : regressor, default=None
+    reward_estimator : regressor or None, default=None
         Predicts scores of objects that are not in X, from X and y. Used with
         ``missing_reward="estimator"``.
     missing_reward : {"floor", "estimator"}, default="floor"
@@ -74,7 +74,7 @@ Process, default="autoregressive"
     terminal : {"learned", "exact", "network"}, default="learned"
         Values of children that are objects, for "rpe": rewards of visited objects are remembered
         and the network stands in for the others; all are asked for; the network gives all.
-    exploration : float, default=None
+    exploration : float or None, default=None
         Probability of a uniform action while training. None: 1 for "rpe", or 0.1 if it is rectified
         by edge and ``target="td"``; 0.05 for the other objectives.
     backward_policy : {"uniform", "learned"}, default="uniform"
@@ -83,33 +83,34 @@ Process, default="autoregressive"
         Share of the entropy that "soft_q" adds to the reward.
     partition_learning_rate : float, default=0.1
         Learning rate of log Z of "tb".
-    hidden_layer_sizes : array-like of int, default=(256, 256)
-        Widths of the network.
-    module : callable, default=None
+    hidden_layer_sizes : sequence of int, default=(256, 256)
+        Widths of the hidden layers.
+    module : callable or None, default=None
         ``module(state_sizes, n_outputs)`` makes a `torch.nn.Module` that maps integer states
         (n, n_entries) to (n, n_outputs), in place of the multilayer perceptron.
     learning_rate : float, default=1e-3
-        Initial step size of Adam.
+        Learning rate of Adam at the first step.
     learning_rate_schedule : {"linear", "cosine", "constant"}, default="linear"
         How the step size falls to zero until `max_iter`, if at all.
     batch_size : int, default=32
-        New paths per step; each needs one reward.
+        New paths in a step; each needs one reward.
     max_iter : int, default=4000
-        Number of steps.
+        Largest number of steps.
     replay_ratio : int, default=0
         Old batches that are trained on beside each new one.
     tol : float, default=1e-6
-        Smallest decrease of the loss that counts, with `n_iter_no_change`.
-    n_iter_no_change : int, default=None
-        Stop after so many steps without a lower loss. None: make all steps.
+        Least improvement of the loss that counts, with `n_iter_no_change`.
+    n_iter_no_change : int or None, default=None
+        Stop after so many steps without improvement by `tol`; None: never.
     handle_unknown : {"error", "ignore"}, default="error"
         Whether `score_samples` refuses objects outside of the design space, or gives -inf.
     device : str, default="cpu"
-        Where the network is trained; "auto" takes an accelerator if there is one.
+        Where to train: "cpu", "auto" or a torch device string.
     random_state : int, RandomState instance or None, default=None
-        Seeds training, and sampling where `sample` is given none.
+        Source of the initial weights and of the paths, and of the samples where `sample` is given
+        none.
     verbose : int, default=0
-        1 shows a progress bar.
+        0 is silent, 1 shows the progress.
 
     Attributes
     ----------
@@ -130,18 +131,18 @@ Process, default="autoregressive"
     n_reward_evaluations_ : int
         The same without repetitions.
     n_iter_ : int
-        Number of training steps; 0 for the exact solver.
+        Number of steps; 0 for the exact solver.
     loss_curve_ : list of float
-        Loss of every step, before it.
+        Loss of each step, before it.
     history_ : dict of str to ndarray
         Of the objects that training visited, in the order of the first visit: "objects" (their
         integers), "rewards" (zero or infinite beyond the range of float64), and "reward_calls"
         (how many had been asked for). Of every step: "step_reward_calls". Empty for the exact
         solver.
     n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, where X has any.
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     Raises
     ------
@@ -312,12 +313,13 @@ Process, default="autoregressive"
             Scores of at least 0; those of equal rows are averaged. None: 1 for every row of X,
             unless the process has rewards of its own.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights in the averages of equal rows; rows of weight 0 are left out.
+            Weights of the rows, at least 0, in the averages of equal rows; rows of weight 0 are
+            left out.
 
         Returns
         -------
-        RewardProportionalSampler
-            The fitted sampler.
+        self : object
+            The fitted estimator.
         """
         check_parameters(self)
         table = ScoreTable(self, X, y, sample_weight)
@@ -336,7 +338,7 @@ Process, default="autoregressive"
         n_samples : int, default=1
             How many.
         random_state : int, RandomState instance or None, default=None
-            Seeds the draws. None: the sampler's own `random_state`.
+            Source of the samples. None: the sampler's own `random_state`.
 
         Returns
         -------
@@ -390,11 +392,11 @@ Process, default="autoregressive"
             Their scores: with them the result is, up to a constant, minus the Kullback-Leibler
             divergence of the sampler from the target on these rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Further weights.
+            Weights of the rows, besides `y`.
 
         Returns
         -------
-        float
+        score : float
             Mean of log p(x).
         """
         log_p = self.score_samples(X)

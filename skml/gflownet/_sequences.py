@@ -177,10 +177,10 @@ class PrependAppendProcess(IndexedProcess):
 
     Parameters
     ----------
-    n_letters : int, default=None
+    n_letters : int or None, default=None
         Size of the alphabet. None: learnt from X, whose columns share it. If given, X holds
         integers from 0.
-    length : int, default=None
+    length : int or None, default=None
         Length of the strings. None: the number of columns of X.
 
     Attributes

@@ -15,11 +15,11 @@ class SetProcess(GrowingProcess):
 
     Parameters
     ----------
-    max_size : int, default=None
+    max_size : int or None, default=None
         Size of the largest sets. None: the largest in X.
-    n_items : int, default=None
+    n_items : int or None, default=None
         Number of items. None: the number of columns of X.
-    stop : bool, default=None
+    stop : bool or None, default=None
         Whether smaller sets, the empty one among them, are objects as well. None: whether X holds
         sets of several sizes.
 

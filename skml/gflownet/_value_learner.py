@@ -156,7 +156,7 @@ class ValueLearner(NetworkHolder):
         -------
         states : ndarray of shape (n, n_entries)
             Where the ways end: with a choice, or as objects.
-        is_object : ndarray of shape (n,), bool
+        is_object : ndarray of shape (n,), dtype bool
             Which of the two.
         shares : ndarray of shape (n,)
             What the value there is multiplied by.

@@ -23,7 +23,7 @@ def empirical_ntk(module, X, *, chunk_size=None):
         Maps (n, n_features) to (n, n_outputs), each row for itself.
     X : array-like or torch.Tensor of shape (n, n_features)
         Inputs, as the module takes them.
-    chunk_size : int, default=None
+    chunk_size : int or None, default=None
         Number of points whose gradients are held at a time, where the layer-wise form does not
         apply. None: as many as fit into 256 MiB.
 

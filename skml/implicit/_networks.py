@@ -31,7 +31,7 @@ class CoordinateMLP(nn.Module):
         Number of octaves of the positional encoding; for "relu_pe" only.
     first_omega_0, hidden_omega_0 : float, default=30.0
         Frequency factors of the first and of the hidden layers; for sines only.
-    first_bias_range : float, default=None
+    first_bias_range : float or None, default=None
         The biases of the first layer start uniformly in plus or minus this; None: as in
         `torch.nn.Linear`. For "finer", which reaches high frequencies where they are large.
 
@@ -164,7 +164,7 @@ class CoordinateMLP(nn.Module):
         ----------
         encoded : torch.Tensor of shape (n_points, n_encoded)
             What `encode` returns.
-        records : list, default=None
+        records : list or None, default=None
             Gets, for each layer, its input h, z = omega (W h + b), and omega.
         exact_derivative : bool, default=False
             Whether autograd shall see the factor abs(u) + 1 of FINER, as the derivative by the

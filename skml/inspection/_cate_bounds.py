@@ -21,7 +21,7 @@ class CATEBoundsDisplay(AxesMixin):
         True effects, where they are known.
     instrument : array-like of shape (n_instruments, 1) or (n_instruments, 2), default=None
         One or two columns of the instrument.
-    cells : array-like of int of shape (n_instruments,), default=None
+    cells : array-like of shape (n_instruments,), dtype int, default=None
         Cell of each row of `instrument`.
     feature_name : str, default="x"
         Label of the horizontal axis of the bounds.
@@ -108,7 +108,7 @@ class CATEBoundsDisplay(AxesMixin):
             Column for the horizontal axis, by number, or by name if X is a dataframe.
         tau : array-like of shape (n_samples,), default=None
             True effects, where they are known.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -145,9 +145,9 @@ class CATEBoundsDisplay(AxesMixin):
             A fitted bound estimator.
         Z : array-like of shape (n_samples,) or (n_samples, n_instruments)
             Instruments.
-        features : int or pair of int, default=None
+        features : int, pair of int or None, default=None
             Columns to show; None: the first two, or the only one.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -183,7 +183,7 @@ class CATEBoundsDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to `Axes.fill_between` (bounds), `Axes.scatter` (cells of two columns) or

@@ -39,7 +39,7 @@ def points_by_curve(groups, order):
 
     Parameters
     ----------
-    groups : ndarray of str of shape (n_points,) or None
+    groups : ndarray of shape (n_points,), dtype str, or None
         The curve of each point; None: there is one curve, without a label.
     order : ndarray of shape (n_points,)
         What the points of a curve are ordered by.

@@ -18,14 +18,14 @@ class FeatureRelianceDisplay(AxesMixin):
     missing, reliance : array-like of shape (n_features,)
         Share of the rows that miss the feature, and whose prediction reads it although it is
         missing; from 0 to 1.
-    feature_names : sequence of str of length n_features, default=None
+    feature_names : sequence of str of length n_features or None, default=None
         Names; None: ``feature_0``, ``feature_1`` and so on.
 
     Attributes
     ----------
     missing, reliance : ndarray of shape (n_features,)
         The shares.
-    feature_names : ndarray of str of shape (n_features,)
+    feature_names : ndarray of shape (n_features,), dtype str
         The names.
     ax_ : matplotlib Axes
         The axes, after :meth:`plot`.
@@ -101,9 +101,9 @@ class FeatureRelianceDisplay(AxesMixin):
             Cells that count as missing although X holds a value.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
-        feature_names : sequence of str of length n_features, default=None
+        feature_names : sequence of str of length n_features or None, default=None
             Names; None: ``feature_names_in_`` of the estimator, if it has them.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -141,7 +141,7 @@ class FeatureRelianceDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         max_features : int, default=20
             Greatest number of features to show; those without a missing value are left out, unless

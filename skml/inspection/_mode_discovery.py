@@ -74,14 +74,14 @@ class ModeDiscoveryDisplay(AxesMixin):
         ----------
         estimator : RewardProportionalSampler
             A fitted sampler with ``solver_ == "mlp"``.
-        threshold : float, default=None
+        threshold : float or None, default=None
             Rewards from here on are good. None: the quantile of the visited objects' rewards;
             give a number to compare samplers.
         quantile : float, default=0.995
             Which quantile.
-        name : str, default=None
+        name : str or None, default=None
             Its name; None: its objective.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -117,7 +117,7 @@ class ModeDiscoveryDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **line_params : dict
             Passed to `Axes.plot`.

@@ -69,7 +69,7 @@ class ObjectiveCurveDisplay(AxesMixin):
             A fitted model with the attribute `objective_curve_`.
         optimum : float or None, default=None
             Least value of the objective.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -100,7 +100,7 @@ class ObjectiveCurveDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **line_params : dict
             Passed to `Axes.plot`.

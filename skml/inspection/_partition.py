@@ -92,7 +92,7 @@ class PartitionDisplay(AxesMixin):
             Numbers of inputs and outputs.
         independent : bool, default=True
             Whether to draw a basis only.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -118,10 +118,10 @@ class PartitionDisplay(AxesMixin):
             A fitted model.
         layer : int, default=0
             Number of the linear layer.
-        orders : tuple of (int, int), default=None
+        orders : tuple of (int, int) or None, default=None
             Orders of the input and the output of the layer between which the maps are; None: the
             first pair that there is.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -162,9 +162,9 @@ class PartitionDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
-        n_columns : int, default=None
+        n_columns : int or None, default=None
             Diagrams in a row; None: about as many as there are rows.
         labels : bool, default=True
             Whether to write the partition below each.

@@ -20,7 +20,7 @@ class PathUnionDisplay(AxesMixin):
         t = 1, 2, ...
     single : array-like of shape (n_trees,)
         The same share for each tree alone.
-    bound : float, default=None
+    bound : float or None, default=None
         Share of the rows that miss anything, which no reliance can exceed.
 
     Attributes
@@ -85,7 +85,7 @@ class PathUnionDisplay(AxesMixin):
             Cells that count as missing although X holds a value.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -124,7 +124,7 @@ class PathUnionDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **line_params : dict
             Passed to `Axes.plot` for the curve.

@@ -20,7 +20,7 @@ class QuantizationErrorDisplay(AxesMixin):
         Bits per weight of each point.
     errors : array-like of shape (n_points,)
         Relative layer error of each point.
-    groups : sequence of str of length n_points, default=None
+    groups : sequence of str of length n_points or None, default=None
         Label of the curve that each point belongs to; None: one curve.
 
     Attributes
@@ -29,7 +29,7 @@ class QuantizationErrorDisplay(AxesMixin):
         Bits per weight.
     errors : ndarray of shape (n_points,)
         Relative layer errors.
-    groups : ndarray of str of shape (n_points,) or None
+    groups : ndarray of shape (n_points,), dtype str, or None
         The curve of each point.
     ax_ : matplotlib Axes
         The axes, after :meth:`plot`.
@@ -88,7 +88,7 @@ class QuantizationErrorDisplay(AxesMixin):
             Numbers of bits.
         X_test : array-like of shape (n_test_samples, n_features), default=None
             Inputs on which the error is computed; None: `X`.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -119,7 +119,7 @@ class QuantizationErrorDisplay(AxesMixin):
             Numbers of bits.
         X_test : array-like of shape (n_test_samples, n_features), default=None
             Inputs on which the error is computed; None: `X`.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -149,7 +149,7 @@ class QuantizationErrorDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **line_params : dict
             Passed to `Axes.plot`.

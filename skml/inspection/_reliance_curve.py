@@ -24,7 +24,7 @@ class RelianceCurveDisplay(AxesMixin):
         Score and missingness reliance (from 0 to 1) of each point.
     scores_std, reliances_std : array-like of shape (n_points,), default=None
         Standard deviations over the splits.
-    groups : sequence of str of length n_points, default=None
+    groups : sequence of str of length n_points or None, default=None
         Label of the curve that each point belongs to; None: one curve.
     score_name : str, default="score"
         Label of the vertical axis.
@@ -35,7 +35,7 @@ class RelianceCurveDisplay(AxesMixin):
         The points.
     scores_std, reliances_std : ndarray of shape (n_points,) or None
         Standard deviations over the splits.
-    groups : ndarray of str of shape (n_points,) or None
+    groups : ndarray of shape (n_points,), dtype str, or None
         The curve of each point.
     ax_ : matplotlib Axes
         The axes, after :meth:`plot`.
@@ -125,23 +125,23 @@ class RelianceCurveDisplay(AxesMixin):
         X : array-like of shape (n_samples, n_features)
             Training data, with missing values.
         y : array-like of shape (n_samples,)
-            Target.
+            Target values.
         alphas : array-like of float, default=(0, 0.01, 0.03, 0.1, 0.3, 1)
             Prices of reliance.
         param_name : str, default="alpha"
             Parameter to set, such as ``"madecisiontreeclassifier__alpha"`` in a pipeline.
-        scoring : str or callable, default=None
+        scoring : str, callable or None, default=None
             Score to plot; None: the `score` of the estimator.
-        cv : int, splitter or iterable, default=None
+        cv : int, splitter, iterable or None, default=None
             How to split the data, as in `GridSearchCV`. Ignored if test data are given.
         X_test, y_test : array-like, default=None
             Test data. If given, each model is fitted on all of `X` and scored on these.
-        n_jobs : int, default=None
+        n_jobs : int or None, default=None
             Number of parallel jobs of the cross-validation.
-        fit_params : dict, default=None
+        fit_params : dict or None, default=None
             Parameters and metadata for `fit`, such as ``{"missing_mask": mask}``. With
             metadata routing they reach the scorers that request them in a cross-validation.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -189,24 +189,24 @@ class RelianceCurveDisplay(AxesMixin):
         X : array-like of shape (n_samples, n_features)
             Training data, with missing values.
         y : array-like of shape (n_samples,)
-            Target.
-        alphas : array-like of float or dict of str to array-like
+            Target values.
+        alphas : array-like or dict of str to array-like, default=(0, 0.01, 0.03, 0.1, 0.3, 1)
             Prices of reliance, the same for all or by label: learners differ in the unit of
             their price.
         param_name : str or dict of str to str, default="alpha"
             Parameter to set, the same for all or by label.
-        scoring : str or callable, default=None
+        scoring : str, callable or None, default=None
             Score to plot; None: the `score` of each estimator.
-        cv : int, splitter or iterable, default=None
+        cv : int, splitter, iterable or None, default=None
             How to split the data, as in `GridSearchCV`. Ignored if test data are given. Give a
             splitter with a fixed `random_state` if it shuffles, so that all see the same splits.
         X_test, y_test : array-like, default=None
             Test data. If given, each model is fitted on all of `X` and scored on these.
-        n_jobs : int, default=None
+        n_jobs : int or None, default=None
             Number of parallel jobs of the cross-validation.
-        fit_params : dict, default=None
+        fit_params : dict or None, default=None
             Parameters and metadata for each `fit`.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -263,9 +263,9 @@ class RelianceCurveDisplay(AxesMixin):
             Key of the score in `scoring`.
         reliance : str, default="reliance"
             Key of `missingness_reliance_scorer` in `scoring`.
-        param_name : str, default=None
+        param_name : str or None, default=None
             The parameter that is the price; None: the one whose name is or ends in "alpha".
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -306,7 +306,7 @@ class RelianceCurveDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         annotate : bool, default=True
             Whether to write alpha beside each point.

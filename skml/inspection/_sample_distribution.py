@@ -72,9 +72,9 @@ class SampleDistributionDisplay(AxesMixin):
         ----------
         estimator : RewardProportionalSampler
             A fitted sampler whose objects can be enumerated.
-        name : str, default=None
+        name : str or None, default=None
             Its name; None: its objective.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -94,7 +94,7 @@ class SampleDistributionDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **line_params : dict
             Passed to `Axes.plot`.

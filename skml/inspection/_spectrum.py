@@ -72,7 +72,7 @@ class SpectrumDisplay(AxesMixin):
         ----------
         estimator : INRRegressor
             Fitted with ``training="iga"``.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -105,7 +105,7 @@ class SpectrumDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **line_params : dict
             Passed to `Axes.plot`.

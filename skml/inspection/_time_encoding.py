@@ -28,7 +28,7 @@ class TimeEncodingDisplay(AxesMixin):
         functions.
     functions : array-like of shape (n_functions, n_points), default=None
         Values of the learnt functions.
-    function_names : sequence of str of length n_functions, default=None
+    function_names : sequence of str of length n_functions or None, default=None
         Labels of the functions.
     column : str, default="time"
         Name of the column of times.
@@ -136,7 +136,7 @@ class TimeEncodingDisplay(AxesMixin):
             Range of the linear maps' values over which functions are drawn.
         n_points : int, default=400
             Number of points of a curve.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -184,9 +184,9 @@ class TimeEncodingDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
-        kind : {"functions", "frequencies", "encoding"}, default=None
+        kind : {"functions", "frequencies", "encoding"} or None, default=None
             "functions": learnt functions over the values of their linear map. "frequencies":
             after training over before it. "encoding": the components over time. None: functions
             where there are any, else frequencies.

@@ -127,7 +127,7 @@ class TrapDisplay(AxesMixin):
             Number of radii.
         n_samples : int, default=256
             Number of synthetic samples.
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         **plot_params : dict
             Passed to :meth:`plot`.
@@ -177,7 +177,7 @@ class TrapDisplay(AxesMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
+        ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         kind : {"shares", "samples"}, default="shares"
             "shares": share of fragile samples over the radius. "samples": images side by side,

@@ -55,7 +55,7 @@ class MALinearModel:
 
         Returns
         -------
-        relied : bool ndarray of shape (n_samples, n_features), or (n_samples,) if `reduce`
+        relied : ndarray of shape (n_samples, n_features), or (n_samples,) if `reduce`, dtype bool
             Cell (i, j) is True if x_ij is missing and feature j has a coefficient other than 0.
         """
         check_is_fitted(self)

@@ -28,7 +28,7 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    alpha : float, default=0.1
+    alpha : non-negative float, default=0.1
         Price of missingness reliance. 0 gives ordinary least squares.
 
     beta : float, default=1.0
@@ -44,13 +44,13 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
         "mean" and "zero".
 
     max_iter : int, default=1000
-        Most sweeps over the coefficients.
+        Largest number of sweeps over the coefficients.
 
     tol : float, default=1e-4
         Bound on the duality gap, as a share of the mean square of the centred target.
 
     warm_start : bool, default=False
-        Whether to start at the coefficients of the previous fit.
+        Whether `fit` starts from the coefficients of the last one.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
         Duality gap of the solution, in the units of the objective.
 
     n_iter_ : int
-        Sweeps over the coefficients.
+        Number of sweeps over the coefficients.
 
     feature_missing_rate_ : ndarray of shape (n_features,)
         Weighted share of training rows that miss the feature.
@@ -83,10 +83,10 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
         Weighted share of training rows that miss a feature with a coefficient other than zero.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -165,16 +165,16 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Target values.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; they weigh the loss, the penalty and the statistics of the
-            columns.
+            Weights of the rows, at least 0; they weigh the loss, the penalty and the statistics of
+            the columns.
         missing_mask : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            True or 1 for cells that were missing although X holds a value, because it was
-            imputed beforehand. NaN cells count as missing in any case.
+            Cells that count as missing although X holds a value (imputed beforehand), marked by
+            True or 1. NaN cells count as missing in any case.
 
         Returns
         -------
-        self : MALasso
-            The fitted model.
+        self : object
+            The fitted estimator.
         """
         X, y = validated_training_rows(self, X, y, numeric_target=True)
         sample_weight = validated_weight(sample_weight, X)
@@ -216,8 +216,8 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         missing_mask : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Accepted so that a mask can be routed to all methods alike. The score does not
-            depend on it.
+            Cells that count as missing although X holds a value; they are checked, without effect
+            on the score, which goes by the values in X.
 
         Returns
         -------

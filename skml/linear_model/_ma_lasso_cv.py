@@ -55,7 +55,7 @@ class MALassoCV(MALasso):
     scoring : {"r2", "neg_mean_squared_error"}, default="r2"
         The score on the test part of a split. "r2" needs at least two rows there.
 
-    cv : int, cross-validation generator or iterable, default=None
+    cv : int, cross-validation generator, iterable or None, default=None
         The splits; None means five folds. Grouped splits are passed as an iterable.
 
     fit_intercept : bool, default=True
@@ -65,12 +65,12 @@ class MALassoCV(MALasso):
         What stands for a missing value; fitted anew on the training part of each split.
 
     max_iter : int, default=1000
-        Most sweeps over the coefficients, for each price.
+        Largest number of sweeps over the coefficients, for each price.
 
     tol : float, default=1e-4
         Bound on the duality gap, as a share of the mean square of the centred target.
 
-    n_jobs : int, default=None
+    n_jobs : int or None, default=None
         Jobs over splits and values of `beta`. The result does not depend on it.
 
     Attributes
@@ -109,7 +109,7 @@ class MALassoCV(MALasso):
         Duality gap of the final solution, in the units of the objective.
 
     n_iter_ : int
-        Sweeps over the coefficients for the final solution.
+        Number of sweeps over the coefficients for the final solution.
 
     feature_missing_rate_ : ndarray of shape (n_features,)
         Weighted share of training rows that miss the feature.
@@ -121,10 +121,10 @@ class MALassoCV(MALasso):
         Weighted share of training rows that miss a feature with a coefficient other than zero.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -209,15 +209,15 @@ class MALassoCV(MALasso):
         y : array-like of shape (n_samples,)
             Target values.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights of the rows.
+            Weights of the rows, at least 0.
         missing_mask : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            True or 1 for cells that were missing although X holds a value, because it was
-            imputed beforehand. NaN cells count as missing in any case.
+            Cells that count as missing although X holds a value (imputed beforehand), marked by
+            True or 1. NaN cells count as missing in any case.
 
         Returns
         -------
-        self : MALassoCV
-            The fitted model.
+        self : object
+            The fitted estimator.
         """
         X, y = validated_training_rows(self, X, y, numeric_target=True)
         sample_weight = validated_weight(sample_weight, X)

@@ -78,7 +78,7 @@ def ma_lasso_path(
     imputer : {"mean", "median", "zero"} or transformer, default="mean"
         What stands for a missing value.
     max_iter : int, default=1000
-        Most sweeps over the coefficients, for each price.
+        Largest number of sweeps over the coefficients, for each price.
     tol : float, default=1e-4
         Bound on the duality gap, as a share of the mean square of the centred target.
 

@@ -32,7 +32,7 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    alpha : float, default=0.1
+    alpha : non-negative float, default=0.1
         Price of missingness reliance. 0 gives a logistic regression without penalty.
 
     beta : float, default=1.0
@@ -50,18 +50,18 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
         column, or what a transformer that keeps the columns puts there. A sparse `X` takes
         "mean" and "zero".
 
-    class_weight : dict or "balanced", default=None
+    class_weight : dict, "balanced" or None, default=None
         Weights of the classes. They multiply the weights of the rows, hence also count in the
         penalty.
 
     max_iter : int, default=100
-        Most Newton steps.
+        Largest number of Newton steps.
 
     tol : float, default=1e-4
         Bound on the duality gap, as a share of the log-loss of the class frequencies.
 
     warm_start : bool, default=False
-        Whether to start at the coefficients of the previous fit.
+        Whether `fit` starts from the coefficients of the last one.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
         Duality gap of the solution, in the units of the objective; the largest under "ovr".
 
     n_iter_ : ndarray of shape (1,) or (n_classes,)
-        Newton steps of each problem: one, or one per class under "ovr".
+        Number of Newton steps of each problem: one, or one per class under "ovr".
 
     feature_missing_rate_ : ndarray of shape (n_features,)
         Weighted share of training rows that miss the feature.
@@ -98,10 +98,10 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
         for any class. Class weights take no part in it.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -182,17 +182,17 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; they weigh the loss, the penalty and the statistics of the
-            columns. A class whose rows all have weight 0 is not seen, whether by their own
+            Weights of the rows, at least 0; they weigh the loss, the penalty and the statistics of
+            the columns. A class whose rows all have weight 0 is not seen, whether by their own
             weights or by that of the class.
         missing_mask : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            True or 1 for cells that were missing although X holds a value, because it was
-            imputed beforehand. NaN cells count as missing in any case.
+            Cells that count as missing although X holds a value (imputed beforehand), marked by
+            True or 1. NaN cells count as missing in any case.
 
         Returns
         -------
-        self : MALogisticRegression
-            The fitted model.
+        self : object
+            The fitted estimator.
         """
         X, y = validated_training_rows(self, X, y, numeric_target=False)
         check_classification_targets(y)
@@ -222,7 +222,7 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        decision : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes the score of the second; it is predicted where that is positive.
         """
         return self._scores(X)
@@ -273,7 +273,7 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        proba : ndarray of shape (n_samples, n_classes)
+        log_proba : ndarray of shape (n_samples, n_classes)
             Logarithms in the order of ``classes_``.
         """
         scores = self._scores(X)
@@ -295,8 +295,8 @@ class MALogisticRegression(MALinearModel, ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         missing_mask : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            Accepted so that a mask can be routed to all methods alike. The score does not
-            depend on it.
+            Cells that count as missing although X holds a value; they are checked, without effect
+            on the score, which goes by the values in X.
 
         Returns
         -------

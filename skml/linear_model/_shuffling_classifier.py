@@ -58,7 +58,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         held-out rows, are not among the n.
 
     batch_size : int, default=1
-        Rows of a step. With m = ceil(n / batch_size) steps an epoch, a step moves against m / n
+        Rows in a step. With m = ceil(n / batch_size) steps an epoch, a step moves against m / n
         times the sum of its gradients, so that a shorter last batch has its right share.
 
     learning_rate : {"auto", "theory", "cbrt", "log", "constant", "invscaling"}, default="auto"
@@ -82,7 +82,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         need it in `partial_fit`, where it is the number of calls.
 
     max_iter : int, default=100
-        Number of epochs at most.
+        Largest number of epochs.
 
     tol : float or None, default=None
         Stop when the objective of the epoch iterates (with `early_stopping`, the mean loss of
@@ -90,14 +90,14 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         epochs, or, with `early_stopping`, counts any improvement.
 
     n_iter_no_change : int, default=5
-        Epochs to wait for an improvement.
+        Stop after so many epochs without improvement by `tol`.
 
     early_stopping : bool, default=False
         Whether to hold rows out, watch their mean loss, and return the epoch iterate with the
         lowest.
 
     validation_fraction : float, default=0.1
-        Share of rows held out.
+        Share of the rows held out, with `early_stopping`.
 
     average : bool, default=False
         Whether the coefficients are the mean of the epoch iterates (not of the steps).
@@ -122,10 +122,10 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         long one only if `random_state` is a RandomState, which goes on too.
 
     random_state : int, RandomState instance or None, default=None
-        Stream that the permutations are drawn from.
+        Source of the permutations.
 
     verbose : int, default=0
-        Whether to print a line for each epoch.
+        0 is silent, 1 prints a line for each epoch.
 
     Attributes
     ----------
@@ -136,19 +136,19 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         Intercepts.
 
     classes_ : ndarray of shape (n_classes,)
-        Labels.
+        Class labels.
 
     t_ : int
         Epochs behind the coefficients, over all calls of `partial_fit`.
 
     n_iter_ : int
-        Epochs of the last fit, the most of any class; 1 after `partial_fit`.
+        Number of epochs of the last fit, the largest of any class; 1 after `partial_fit`.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     objective_curve_ : list of float
         Objective after each epoch, in the unit of the loss; one list for each class if there are
@@ -298,19 +298,19 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
             Training rows. Arrays in C order and CSR matrices, float64 or float32, are used as they
             are.
         y : array-like of shape (n_samples,)
-            Labels.
+            Class labels.
         coef_init : array-like of the shape of `coef_`, default=None
             Coefficients to start from; None: zeros, or those before with `warm_start`.
         intercept_init : array-like of the shape of `intercept_`, default=None
             Intercepts to start from.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, multiplied by those of the classes and rescaled to mean 1. Rows of
-            weight 0 take no part.
+            Weights of the rows, at least 0; they are multiplied by those of the classes and
+            rescaled to mean 1. Rows of weight 0 take no part.
 
         Returns
         -------
-        self : ShufflingSGDClassifier
-            The fitted model.
+        self : object
+            The fitted estimator.
         """
         X, y = self._validate(X, y, numeric=False)
         check_classification_targets(y)
@@ -329,16 +329,16 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of the chunk.
         y : array-like of shape (n_samples,)
-            Labels.
+            Class labels.
         classes : array-like of shape (n_classes,), default=None
             All labels that may occur; needed in the first call.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, rescaled to mean 1 within the chunk.
+            Weights of the rows, at least 0; they are rescaled to mean 1 within the chunk.
 
         Returns
         -------
-        self : ShufflingSGDClassifier
-            The model.
+        self : object
+            The fitted estimator.
         """
         if self.class_weight == "balanced":
             raise ValueError(
@@ -394,7 +394,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
 
         Returns
         -------
-        probabilities : ndarray of shape (n_samples, n_classes)
+        proba : ndarray of shape (n_samples, n_classes)
             From the logistic function for "log_loss", from the clipped predictor for
             "modified_huber"; with several classes, rescaled to sum to 1.
         """
@@ -422,7 +422,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
 
         Returns
         -------
-        log_probabilities : ndarray of shape (n_samples, n_classes)
+        log_proba : ndarray of shape (n_samples, n_classes)
             Logarithm of `predict_proba`.
         """
         with np.errstate(divide="ignore"):

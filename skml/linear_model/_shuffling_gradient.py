@@ -51,7 +51,7 @@ def shuffling_gradient(
     callback : callable or None, default=None
         Called after each epoch as ``callback(t, w, value)``; a true result ends the run.
     random_state : int, RandomState instance or None, default=None
-        Stream that the permutations are drawn from.
+        Source of the permutations.
 
     Returns
     -------

@@ -46,7 +46,7 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         held-out rows, are not among the n.
 
     batch_size : int, default=1
-        Rows of a step. With m = ceil(n / batch_size) steps an epoch, a step moves against m / n
+        Rows in a step. With m = ceil(n / batch_size) steps an epoch, a step moves against m / n
         times the sum of its gradients, so that a shorter last batch has its right share.
 
     learning_rate : {"auto", "theory", "cbrt", "log", "constant", "invscaling"}, default="auto"
@@ -70,7 +70,7 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         need it in `partial_fit`, where it is the number of calls.
 
     max_iter : int, default=100
-        Number of epochs at most.
+        Largest number of epochs.
 
     tol : float or None, default=None
         Stop when the objective of the epoch iterates (with `early_stopping`, the mean loss of
@@ -78,14 +78,14 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         epochs, or, with `early_stopping`, counts any improvement.
 
     n_iter_no_change : int, default=5
-        Epochs to wait for an improvement.
+        Stop after so many epochs without improvement by `tol`.
 
     early_stopping : bool, default=False
         Whether to hold rows out, watch their mean loss, and return the epoch iterate with the
         lowest.
 
     validation_fraction : float, default=0.1
-        Share of rows held out.
+        Share of the rows held out, with `early_stopping`.
 
     average : bool, default=False
         Whether the coefficients are the mean of the epoch iterates (not of the steps).
@@ -109,10 +109,10 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         long one only if `random_state` is a RandomState, which goes on too.
 
     random_state : int, RandomState instance or None, default=None
-        Stream that the permutations are drawn from.
+        Source of the permutations.
 
     verbose : int, default=0
-        Whether to print a line for each epoch.
+        0 is silent, 1 prints a line for each epoch.
 
     Attributes
     ----------
@@ -126,13 +126,13 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         Epochs behind the coefficients, over all calls of `partial_fit`.
 
     n_iter_ : int
-        Epochs of the last fit; 1 after `partial_fit`.
+        Number of epochs of the last fit; 1 after `partial_fit`.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     objective_curve_ : list of float
         Objective after each epoch, in the unit of the loss.
@@ -281,18 +281,19 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
             Training rows. Arrays in C order and CSR matrices, float64 or float32, are used as they
             are.
         y : array-like of shape (n_samples,)
-            Targets: non-negative for "poisson", positive for "gamma".
+            Target values: non-negative for "poisson", positive for "gamma".
         coef_init : array-like of shape (n_features,), default=None
             Coefficients to start from; None: zeros, or those before with `warm_start`.
         intercept_init : array-like of shape (1,), default=None
             Intercept to start from.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, rescaled to mean 1. Rows of weight 0 take no part.
+            Weights of the rows, at least 0; they are rescaled to mean 1. Rows of weight 0 take no
+            part.
 
         Returns
         -------
-        self : ShufflingSGDRegressor
-            The fitted model.
+        self : object
+            The fitted estimator.
         """
         X, target = self._validate_target(X, y, sample_weight)
         return self._fit_targets(X, [target], coef_init, intercept_init)
@@ -307,14 +308,14 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of the chunk.
         y : array-like of shape (n_samples,)
-            Targets.
+            Target values.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, rescaled to mean 1 within the chunk.
+            Weights of the rows, at least 0; they are rescaled to mean 1 within the chunk.
 
         Returns
         -------
-        self : ShufflingSGDRegressor
-            The model.
+        self : object
+            The fitted estimator.
         """
         X, target = self._validate_target(X, y, sample_weight, reset=not hasattr(self, "coef_"))
         return self._fit_chunk(X, [target])
@@ -355,7 +356,7 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows.
         y : array-like of shape (n_samples,)
-            Targets.
+            Target values.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
 

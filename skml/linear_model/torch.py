@@ -144,7 +144,7 @@ class ShuffleOnceSampler(Sampler):
     data_source : sized
         The data set.
     random_state : int, RandomState instance or None, default=None
-        Decides the order, which is drawn here and from a generator of its own.
+        Source of the order, which is drawn here and from a generator of its own.
 
     See Also
     --------

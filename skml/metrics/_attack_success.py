@@ -21,7 +21,7 @@ def attack_success_rate(y_true, y_pred, target, *, sample_weight=None, zero_divi
     target : object
         The label that the attacker wants.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Weights of the rows.
     zero_division : "warn", 0.0, 1.0 or nan, default="warn"
         What is returned if no sample counts; "warn" returns 0.0 with a warning.
 

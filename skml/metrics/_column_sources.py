@@ -43,7 +43,7 @@ def step_sources(step, n_features):
 
     Returns
     -------
-    ndarray of int of shape (n_features_out,) or None
+    ndarray of shape (n_features_out,), dtype int, or None
         Indices of input columns; None if the columns do not come from one input each, or it
         cannot be told.
     """

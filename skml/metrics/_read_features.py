@@ -33,7 +33,7 @@ def read_features(estimator, X):
 
     Returns
     -------
-    ndarray of bool of shape (n_samples, n_features) or None
+    ndarray of shape (n_samples, n_features), dtype bool, or None
         True where the prediction of a row reads a feature; None if the model is of a kind for
         which this is not known.
     """
@@ -151,16 +151,16 @@ def _propagate(left, right, feature, n_features):
 
     Parameters
     ----------
-    left, right : ndarray of int of shape (n_nodes,)
+    left, right : ndarray of shape (n_nodes,), dtype int
         Children; negative in a leaf.
-    feature : ndarray of int of shape (n_nodes,)
+    feature : ndarray of shape (n_nodes,), dtype int
         Feature that an inner node tests.
     n_features : int
         Number of features.
 
     Returns
     -------
-    ndarray of bool of shape (n_nodes, n_features)
+    ndarray of shape (n_nodes, n_features), dtype bool
         True where a feature is tested on the way from the root to a node.
     """
     above = np.zeros((len(left), n_features), dtype=bool)

@@ -32,7 +32,7 @@ def missingness_reliance(estimator, X, *, missing_mask=None, sample_weight=None,
     X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
         Input of the model. Its NaN, None and `pandas.NA` are the missing values.
     missing_mask : array-like of shape (n_samples, n_features), default=None
-        Further missing cells: True where the value in `X` was filled in.
+        Cells that count as missing although X holds a value (imputed beforehand).
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows. Used only if `reduce` is True.
     reduce : bool, default=True
@@ -40,7 +40,7 @@ def missingness_reliance(estimator, X, *, missing_mask=None, sample_weight=None,
 
     Returns
     -------
-    float or ndarray of bool of shape (n_samples,)
+    float or ndarray of shape (n_samples,), dtype bool
         The reliance, from 0 to 1; the rows that rely on a missing value if `reduce` is False.
 
     Raises
@@ -163,10 +163,10 @@ class _MissingnessRelianceScorer:
         A fitted model.
     X : array-like of shape (n_samples, n_features)
         Input of the model.
-    y : object
+    y : None
         Ignored: reliance does not depend on the target.
     missing_mask : array-like of shape (n_samples, n_features), default=None
-        Further missing cells.
+        Cells that count as missing although X holds a value (imputed beforehand).
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows.
 
@@ -204,10 +204,10 @@ class _MissingnessRelianceScorer:
             A fitted model.
         X : array-like of shape (n_samples, n_features)
             Input of the model.
-        y : object
+        y : None
             Ignored: reliance does not depend on the target.
         missing_mask : array-like of shape (n_samples, n_features), default=None
-            Further missing cells.
+            Cells that count as missing although X holds a value (imputed beforehand).
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
 

@@ -14,7 +14,7 @@ def peak_signal_noise_ratio(y_true, y_pred, *, data_range=None):
         The signal: an image, a volume, rows of values.
     y_pred : array-like of the same shape
         The reconstruction.
-    data_range : float, default=None
+    data_range : float or None, default=None
         Distance between the smallest and the largest possible value. None, as in scikit-image:
         that of the integer type of `y_true`; for floats 1 if all of `y_true` lies in [0, 1], and
         2 if it lies in [-1, 1].

@@ -73,15 +73,15 @@ class BaseTimeEncoder(TorchStateMixin, TransformerMixin, BaseEstimator):
             Times: numbers, dates (with or without time zone) or durations, each column of one
             kind. Dates and durations count in seconds.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Target: numbers or classes.
+            Target values: numbers or classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows in the loss. Rows of weight zero still count for the range and
-            the gaps of the times.
+            Weights of the rows, at least 0, in the loss. Rows of weight 0 still count for the range
+            and the gaps of the times.
 
         Returns
         -------
-        BaseTimeEncoder
-            The fitted transformer.
+        self : object
+            The fitted estimator.
         """
         if y is None:
             raise ValueError(

@@ -54,25 +54,25 @@ class LeTETimeEncoder(BaseTimeEncoder):
     max_iter : int, default=1000
         Largest number of optimiser steps (Adam; the learning rate falls along a cosine to 0).
     learning_rate : float, default=1e-2
-        Learning rate of the first step.
-    batch_size : int, default=None
+        Learning rate of Adam at the first step.
+    batch_size : int or None, default=None
         Rows in a step; None: all.
     tol : float, default=1e-4
-        Improvement of the loss that counts.
-    n_iter_no_change : int, default=50
-        Stop after so many steps without improvement by `tol` of the loss (of the held-out rows,
-        if there are any), and return to the best weights. None: never. Steps over small batches
+        Least improvement of the loss that counts.
+    n_iter_no_change : int or None, default=50
+        Stop after so many steps without improvement by `tol` of the loss (of the held-out rows, if
+        there are any), and return to the best weights; None: never. Steps over small batches
         without held-out rows never stop early, for the loss of one batch says too little.
     validation_fraction : float, default=0.0
-        Share of the rows that is held out to watch the loss.
+        Share of the rows held out to watch the loss.
     dtype : {"float32", "float64"}, default="float32"
         Type of weights and computation. Times are scaled in float64 in any case.
     random_state : int, RandomState instance or None, default=None
-        Source of the initial weights, held-out rows and batches.
+        Source of the initial weights, of the held-out rows and of the batches.
     device : str, default="cpu"
         Where to train: "cpu", "auto" or a torch device string.
     verbose : int, default=0
-        1 shows a progress bar.
+        0 is silent, 1 shows the progress.
 
     Attributes
     ----------
@@ -92,19 +92,19 @@ class LeTETimeEncoder(BaseTimeEncoder):
     omega_init_ : ndarray of shape (n_columns, n_components)
         Initial frequencies, in the unit of `omega_`.
     classes_ : ndarray of shape (n_classes,) or list of ndarray
-        Classes of y, for classification.
+        Class labels, for classification.
     target_mean_, target_scale_ : ndarray of shape (n_outputs,)
         Mean and standard deviation by which y was standardised, for regression.
     loss_curve_ : list of float
-        Loss of each step: squared error of the standardised y, or cross-entropy in nats.
+        Loss of each step: the squared error of the standardised y, or the cross-entropy in nats.
     validation_curve_ : list of float
         Loss of the held-out rows after each step, if there are any.
     n_iter_ : int
-        Number of steps that were made.
+        Number of steps.
     n_features_in_ : int
-        Number of columns seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_columns,), dtype object
-        Names of the columns seen in `fit`, if they are strings.
+        Number of features seen during `fit`: the columns of times.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------

@@ -46,12 +46,14 @@ class LeTEEncoding(ScaledTimeModule):
         First and last of the initial frequencies, which are in geometric progression, of either
         kind. The default is the paper's, for times that are whole numbers up to about 1e9; for
         times that are scaled to [-1, 1] something like (100.0, 1.0) trains better.
-    time_origin, time_unit : float, default=(0.0, 1.0)
-        The layer works on (t - time_origin) / time_unit, computed in the precision of t. Give
-        the centre and half the length of the observed period.
-    device : torch.device or str, default=None
+    time_origin : float, default=0.0
+        Time that becomes 0: the layer works on (t - time_origin) / time_unit, computed in the
+        precision of t. Give the centre of the observed period.
+    time_unit : float, default=1.0
+        Length of time that becomes 1. Give half the length of the observed period.
+    device : torch.device, str or None, default=None
         Device of the weights.
-    dtype : torch.dtype, default=None
+    dtype : torch.dtype or None, default=None
         Type of the weights and of the encoding; None: torch's default.
 
     Attributes

@@ -26,17 +26,17 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    categories : 'auto' or list of array-like, default='auto'
+    categories : "auto" or list of array-like, default="auto"
         The categories of each feature, in the order of the columns; 'auto': the observed
         values of the training data, sorted. A missing value is never a category.
-    drop : {'first', 'if_binary'} or array-like of shape (n_features,), default=None
+    drop : {"first", "if_binary"}, array-like of shape (n_features,) or None, default=None
         Which column to leave out: the first of each feature, the first of features with two
         columns, or the column of the category given for each feature.
-    handle_unknown : {'error', 'ignore', 'infrequent_if_exist', 'missing'}, default='error'
+    handle_unknown : {"error", "ignore", "infrequent_if_exist", "missing"}, default="error"
         What `transform` does with a category that it does not know: raise an error; write a
         row of zeros; write the column of the merged rare categories, or zeros if the feature
         has none; treat it as missing, a row of NaN.
-    min_frequency : int or float, default=None
+    min_frequency : int, float or None, default=None
         Categories that occur in fewer rows are merged into one column; a float is a share of
         all rows, missing ones included.
     sparse_output : bool, default=False
@@ -58,7 +58,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the features seen during `fit`, if they are strings.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -137,8 +137,8 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        NaNOneHotEncoder
-            The fitted encoder.
+        self : object
+            The fitted estimator.
         """
         if not np.issubdtype(np.dtype(self.dtype), np.floating):
             raise ValueError(f"dtype must be a floating-point type, to hold NaN; got {self.dtype}")

@@ -76,7 +76,7 @@ def alternate(W, table, tiles, added, *, kept=None, max_iter=10, n_threads=1):
         The factor L, from :func:`tile_factor`.
     added : ndarray of shape (n,), dtype float64
         What the preconditioner added to the diagonal of the raw Gram matrix.
-    kept : ndarray of shape (n_rows, n), dtype uint8, default=None
+    kept : ndarray of shape (n_rows, n), dtype uint8, or None, default=None
         True where the weight is stored exactly.
     max_iter : int
         Number of alternations; a panel whose codes no longer change stops before.

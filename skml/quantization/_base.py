@@ -38,9 +38,9 @@ class BaseWeightQuantizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
     n_samples_seen_ : int
         Number of rows of X.
     n_features_in_ : int
-        Number of inputs of the layer.
+        Number of features seen during `fit`: the inputs of the layer.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the inputs, where X had string column names.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -93,7 +93,7 @@ class BaseWeightQuantizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
         Returns
         -------
         self : object
-            The fitted quantizer.
+            The fitted estimator.
         """
         gram, n_samples = self._statistics(X, sample_weight, reset=True)
         return self._fit_gram(gram, n_samples)

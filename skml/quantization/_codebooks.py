@@ -98,7 +98,7 @@ def kmeans_codebook(rows, n_codes, weights=None, *, n_threads=1):
         Values; NaN is left out.
     n_codes : int
         Number of clusters.
-    weights : ndarray of shape (n_rows, n) or (n,), default=None
+    weights : ndarray of shape (n_rows, n) or (n,) or None, default=None
         Weights of the values, at least 0; None, or a row of zeros, means ones.
     n_threads : int
         Threads; each does whole rows.

@@ -29,7 +29,8 @@ class GANQQuantizer(BaseWeightQuantizer):
     bits : int, default=4
         Bits per weight, from 1 to 8.
     max_iter : int, default=10
-        Alternations of the two steps. Rows whose codes no longer change stop before.
+        Largest number of alternations of the two steps. Rows whose codes no longer change stop
+        before.
     init : {"auto", "paper", "kmeans", "uniform"} or array-like of shape (n_outputs, 2^bits), \
 default="auto"
         Tables to start from: "paper" (3 and 4 bits only) spreads the entries over the range or
@@ -70,14 +71,14 @@ default="auto"
     damping_ : float
         Mean of what was added to the diagonal, in units of the mean of the diagonal.
     n_iter_ : int
-        Alternations that :meth:`quantize` makes at most; how many a matrix took is in the
+        Largest number of alternations that :meth:`quantize` makes; how many a matrix took is in the
         ``info`` of its packed weight.
     n_samples_seen_ : int
         Number of rows of X.
     n_features_in_ : int
-        Number of inputs of the layer.
+        Number of features seen during `fit`: the inputs of the layer.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the inputs, where X had string column names.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------

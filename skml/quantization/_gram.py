@@ -18,7 +18,7 @@ def gram_matrix(X, sample_weight=None):
     ----------
     X : {ndarray, sparse matrix} of shape (n_samples, n_features)
         Checked calibration inputs of any float type.
-    sample_weight : ndarray of shape (n_samples,), default=None
+    sample_weight : ndarray of shape (n_samples,) or None, default=None
         Weights; None means ones.
 
     Returns

@@ -27,24 +27,24 @@ class LUTLinear(nn.Module):
         Inputs.
     out_features : int
         Outputs, the rows of the weight.
-    bits : int
+    bits : int, default=4
         Bits of a code, 1 to 8.
-    bias : bool
+    bias : bool, default=True
         Whether a bias is added.
-    n_outliers : int
+    n_outliers : int, default=0
         Entries of the sparse matrix that is added to the weight.
-    n_threads : int or None
+    n_threads : int or None, default=None
         Threads of the kernels; None takes those of torch.
-    backend : {"auto", "avx512", "avx2", "scalar", "cuda"}
+    backend : {"auto", "avx512", "avx2", "scalar", "cuda"}, default="auto"
         Kernels to use; "auto" takes "cuda" where layer and input lie on a CUDA device.
 
     Attributes
     ----------
-    codes : torch.Tensor of int32, shape (out_features, n_words)
+    codes : torch.Tensor of shape (out_features, n_words), dtype int32
         Packed codes, see :func:`pack_codes`.
-    codebook : torch.nn.Parameter of float32, shape (out_features, 2**bits)
+    codebook : torch.nn.Parameter of shape (out_features, 2**bits), dtype float32
         Levels of each row.
-    bias : torch.nn.Parameter of float32, shape (out_features,), or None
+    bias : bool, default=True
         What is added.
     weight : LUTWeight
         The weight in numpy, sharing memory with a layer on the CPU.
@@ -109,11 +109,11 @@ class LUTLinear(nn.Module):
         ----------
         weight : LUTWeight
             The weight; its codes, and a codebook in float32, share memory with the layer.
-        bias : array-like of shape (n_rows,) or None
+        bias : array-like of shape (n_rows,) or None, default=None
             What is added.
-        n_threads : int or None
+        n_threads : int or None, default=None
             Threads of the kernels; None takes those of torch.
-        backend : {"auto", "avx512", "avx2", "scalar"}
+        backend : {"auto", "avx512", "avx2", "scalar"}, default="auto"
             Kernels to use, see the class.
 
         Returns
@@ -147,9 +147,9 @@ class LUTLinear(nn.Module):
             The layer; it is left as it is.
         quantizer : object
             Fitted quantizer whose ``quantize(W)`` returns a :class:`LUTWeight`.
-        n_threads : int or None
+        n_threads : int or None, default=None
             Threads of the kernels; None takes those of torch.
-        backend : {"auto", "avx512", "avx2", "scalar"}
+        backend : {"auto", "avx512", "avx2", "scalar"}, default="auto"
             Kernels to use, see the class.
 
         Returns
@@ -179,7 +179,7 @@ class LUTLinear(nn.Module):
 
         Returns
         -------
-        torch.Tensor of float32, shape (out_features, in_features)
+        torch.Tensor of shape (out_features, in_features), dtype float32
             The weight, outliers included.
         """
         return torch.from_numpy(self.weight.dequantize())

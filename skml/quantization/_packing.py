@@ -13,14 +13,14 @@ def pack_codes(codes, bits):
 
     Parameters
     ----------
-    codes : array-like of int, shape (n_rows, n_inputs)
+    codes : array-like of shape (n_rows, n_inputs), dtype int
         Values from 0 to ``2**bits - 1``.
     bits : int
         Bits of a code, 1 to 8.
 
     Returns
     -------
-    words : ndarray of uint32, shape (n_rows, n_words)
+    words : ndarray of shape (n_rows, n_words), dtype uint32
         Starts on a cache line. ``n_words = 16 * ceil(n_inputs / (16 * J))`` where
         ``J = 32 // bits`` codes share a word.
 
@@ -66,7 +66,7 @@ def unpack_codes(words, bits, n):
 
     Parameters
     ----------
-    words : ndarray of uint32, shape (n_rows, n_words)
+    words : ndarray of shape (n_rows, n_words), dtype uint32
         Packed codes.
     bits : int
         Bits of a code, 1 to 8.
@@ -75,7 +75,7 @@ def unpack_codes(words, bits, n):
 
     Returns
     -------
-    codes : ndarray of uint8, shape (n_rows, n)
+    codes : ndarray of shape (n_rows, n), dtype uint8
         The codes.
 
     Raises
@@ -119,7 +119,7 @@ def to_planes(codes, bits):
 
     Parameters
     ----------
-    codes : ndarray of uint8, shape (n_rows, n_inputs)
+    codes : ndarray of shape (n_rows, n_inputs), dtype uint8
     bits : int
 
     Returns

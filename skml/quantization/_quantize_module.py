@@ -51,7 +51,7 @@ def quantize_module(
     X : tensor, ndarray or iterable of batches
         Calibration inputs. A batch is a tensor or array, a tuple of positional arguments or a
         dict of keyword arguments of the module. Float arrays become float32 tensors.
-    modules : list of str, default=None
+    modules : list of str or None, default=None
         Names of the layers to quantise; None means all.
     bits : int or dict of str to int or None, default=None
         Bits for all layers, or rules: regular expressions that are searched in the layer's
@@ -65,7 +65,7 @@ def quantize_module(
     inplace : bool, default=False
         Whether the module itself is changed. Otherwise a copy is.
     verbose : int, default=0
-        Whether progress is shown.
+        0 is silent, 1 shows the progress over the layers.
 
     Returns
     -------

@@ -54,11 +54,11 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
         Bytes of the maps in float32 over bytes of the packed weights in memory. Small layers
         gain nothing: a row takes at least 64 bytes, and its table 4 bytes per entry.
     classes_ : ndarray of shape (n_classes,)
-        Labels, for a classifier.
+        Class labels, for a classifier.
     n_features_in_ : int
-        Number of features of X.
+        Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the features, where X had string column names.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -117,14 +117,14 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Training samples, which serve as calibration inputs too.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
-            Targets.
+            Target values.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples, in the fit and in the calibration.
+            Weights of the rows, in the fit and in the calibration.
 
         Returns
         -------
         self : object
-            The fitted meta-estimator.
+            The fitted estimator.
         """
         if _is_skorch(self.estimator):
             return self._fit_skorch(X, y)
@@ -154,7 +154,7 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             What the estimator predicts.
         """
         return self._call("predict", X)
@@ -170,7 +170,7 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        proba : ndarray of shape (n_samples, n_classes)
             Probabilities.
         """
         return self._call("predict_proba", X)
@@ -186,7 +186,7 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        log_proba : ndarray of shape (n_samples, n_classes)
             Log probabilities.
         """
         return self._call("predict_log_proba", X)
@@ -202,7 +202,7 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        decision : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Decision values.
         """
         return self._call("decision_function", X)
@@ -216,13 +216,13 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
-            True targets.
+            True values.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+            Weights of the rows.
 
         Returns
         -------
-        float
+        score : float
             Accuracy, R² or what else the estimator's `score` computes.
         """
         weighting = {} if sample_weight is None else {"sample_weight": sample_weight}

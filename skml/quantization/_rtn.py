@@ -35,9 +35,9 @@ class RTNQuantizer(BaseWeightQuantizer):
     n_samples_seen_ : int
         Number of rows of X.
     n_features_in_ : int
-        Number of inputs of the layer.
+        Number of features seen during `fit`: the inputs of the layer.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the inputs, where X had string column names.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------

@@ -62,7 +62,7 @@ class _PackedWeight:
 
         Returns
         -------
-        ndarray of uint8, shape (n_rows, n_inputs)
+        ndarray of shape (n_rows, n_inputs), dtype uint8
             Values from 0 to ``2**bits - 1``.
         """
         return unpack_codes(self.codes, self.bits, self.shape[1])
@@ -133,7 +133,7 @@ class LUTWeight(_PackedWeight):
 
     Parameters
     ----------
-    codes : ndarray of uint32, shape (n_rows, n_words)
+    codes : ndarray of shape (n_rows, n_words), dtype uint32
         Packed codes, see :func:`pack_codes`; :meth:`from_codes` packs them.
     codebook : ndarray of shape (n_rows, 2**bits)
         The levels of each row: float16, float32 or float64. Kernels compute in float32.
@@ -141,7 +141,7 @@ class LUTWeight(_PackedWeight):
         Rows and inputs.
     bits : int
         Bits of a code, 1 to 8.
-    outliers : scipy.sparse.csr_array or None
+    outliers : scipy.sparse.csr_array or None, default=None
         Sparse matrix that is added.
     info : dict
         What the quantizer has to report, such as the number of iterations.
@@ -173,13 +173,13 @@ class LUTWeight(_PackedWeight):
 
         Parameters
         ----------
-        codes : array-like of int, shape (n_rows, n_inputs)
+        codes : array-like of shape (n_rows, n_inputs), dtype int
             Index of each weight's level.
-        codebook : array-like of float, shape (n_rows, 2**bits)
+        codebook : array-like of shape (n_rows, 2**bits), dtype float
             Levels; the number of columns gives the bits.
-        outliers : sparse matrix of shape (n_rows, n_inputs) or None
+        outliers : sparse matrix of shape (n_rows, n_inputs) or None, default=None
             Matrix that is added.
-        info : dict or None
+        info : dict or None, default=None
             What the quantizer has to report.
 
         Returns
@@ -243,7 +243,7 @@ class UniformWeight(_PackedWeight):
 
     Parameters
     ----------
-    codes : ndarray of uint32, shape (n_rows, n_words)
+    codes : ndarray of shape (n_rows, n_words), dtype uint32
         Packed codes, see :func:`pack_codes`; :meth:`from_codes` packs them.
     scale : ndarray of shape (n_rows, n_groups)
         Distance of two levels: float16, float32 or float64. Kernels compute in float32.
@@ -253,13 +253,13 @@ class UniformWeight(_PackedWeight):
         Rows and inputs.
     bits : int
         Bits of a code, 1 to 8.
-    group_size : int or None
+    group_size : int or None, default=None
         Inputs that share scale and zero; None is the whole row. Multiples of 16 are fast.
-    outliers : scipy.sparse.csr_array or None
+    outliers : scipy.sparse.csr_array or None, default=None
         Sparse matrix that is added.
-    act_bits : {4, 8} or None
+    act_bits : {4, 8} or None, default=None
         Bits to which :func:`grouped_matmul` rounds the inputs of this weight; None leaves them.
-    act_group : int
+    act_group : int, default=-1
         Inputs that share a scale of activations, a multiple of 16; -1 is the whole row.
     info : dict
         What the quantizer has to report.
@@ -296,11 +296,11 @@ class UniformWeight(_PackedWeight):
 
         Parameters
         ----------
-        codes : array-like of int, shape (n_rows, n_inputs)
+        codes : array-like of shape (n_rows, n_inputs), dtype int
             Values from 0 to ``2**bits - 1``.
         bits : int
             Bits of a code, 1 to 8.
-        scale, zero : array-like of float, shape (n_rows, n_groups)
+        scale, zero : array-like of shape (n_rows, n_groups), dtype float
             Distance of two levels, and code of the value zero.
         **settings
             The remaining parameters of the class, such as ``group_size``.

@@ -175,7 +175,7 @@ class BaseMATree(RelianceExport):
         X : array-like of shape (n_samples, n_features)
             Rows, with NaN for what was not observed.
         missing_mask : array-like of shape (n_samples, n_features), default=None
-            Further cells that count as missing.
+            Cells that count as missing although X holds a value (imputed beforehand).
 
         Returns
         -------
@@ -202,7 +202,7 @@ class BaseMATree(RelianceExport):
 
         Returns
         -------
-        relied : bool ndarray of shape (n_samples, n_features), or (n_samples,) if `reduce`
+        relied : ndarray of shape (n_samples, n_features), or (n_samples,) if `reduce`, dtype bool
             Cell (i, j) is True if x_ij is missing and the path of row i tests feature j.
         """
         check_is_fitted(self)
@@ -222,7 +222,7 @@ class BaseMATree(RelianceExport):
         X : array-like of shape (n_samples, n_features)
             Rows, with NaN for what was not observed.
         y : array-like of shape (n_samples,)
-            Target.
+            Target values.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         missing_mask : array-like of shape (n_samples, n_features), default=None

@@ -91,8 +91,8 @@ class RelianceExport:
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            Where to draw; by default the current axes.
+        ax : matplotlib Axes or None, default=None
+            Axes to draw on; None: the current axes.
         **options : dict
             Passed on to ``sklearn.tree.plot_tree`` (`feature_names`, `max_depth`, `filled`, …).
 

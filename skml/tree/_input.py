@@ -64,7 +64,7 @@ def imputed_and_mask(estimator, X, missing_mask=None, *, check_input=True, need_
     -------
     X : float32 ndarray of shape (n_samples, n_features)
         NaN are left in it only if ``imputer_`` is None (native treatment).
-    mask : bool ndarray of shape (n_samples, n_features) or None
+    mask : ndarray of shape (n_samples, n_features), dtype bool, or None
         None if no cell is missing or the mask is not needed.
     """
     check_is_fitted(estimator)

@@ -53,7 +53,7 @@ def end_nodes(trees, X, mask=None):
     trees : iterable of sklearn.tree._tree.Tree
     X : float32 ndarray of shape (n_samples, n_features)
         Imputed rows; NaN only under native treatment of missing values.
-    mask : bool ndarray of shape (n_samples, n_features), optional
+    mask : ndarray of shape (n_samples, n_features), dtype bool, optional
         If given, a row stops at the first node whose feature it misses, instead of in a leaf.
     """
     if mask is None:
@@ -74,11 +74,11 @@ def relied_cells(trees, X, mask):
     trees : iterable of sklearn.tree._tree.Tree
     X : float32 ndarray of shape (n_samples, n_features)
         Imputed rows; NaN only under native treatment of missing values.
-    mask : bool ndarray of shape (n_samples, n_features) or None
+    mask : ndarray of shape (n_samples, n_features), dtype bool, or None
 
     Returns
     -------
-    cells : bool ndarray of shape (n_samples, n_features)
+    cells : ndarray of shape (n_samples, n_features), dtype bool
     """
     cells = np.zeros(X.shape, dtype=bool)
     if mask is None:
@@ -100,11 +100,11 @@ def relied_rows(trees, X, mask):
     trees : iterable of sklearn.tree._tree.Tree
     X : float32 ndarray of shape (n_samples, n_features)
         Imputed rows; NaN only under native treatment of missing values.
-    mask : bool ndarray of shape (n_samples, n_features) or None
+    mask : ndarray of shape (n_samples, n_features), dtype bool, or None
 
     Returns
     -------
-    rows : bool ndarray of shape (n_samples,)
+    rows : ndarray of shape (n_samples,), dtype bool
     """
     rows = np.zeros(len(X), dtype=bool)
     if mask is None:

@@ -28,7 +28,7 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
     splitter : {"best"}, default="best"
         Accepted so that the class can take the place of scikit-learn's; "random" is refused.
 
-    max_depth : int, default=None
+    max_depth : int or None, default=None
         Greatest depth. None grows until the leaves are pure or too small.
 
     min_samples_split : int or float, default=2
@@ -44,7 +44,7 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
         Features that a node looks at. With few of them the tree is forced onto features that
         are missing, so all are looked at by default.
 
-    max_leaf_nodes : int, default=None
+    max_leaf_nodes : int or None, default=None
         Grow best first, by penalised gain, up to this number of leaves.
 
     min_impurity_decrease : float, default=0.0
@@ -79,7 +79,8 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
         stop and predict the value of that node.
 
     random_state : int, RandomState instance or None, default=None
-        Decides between tied features, and draws the candidates if `max_features` leaves some out.
+        Source of the choice between tied features, and of the candidates if `max_features` leaves
+        some out.
 
     monotonic_cst : None, default=None
         Accepted so that the class can take the place of scikit-learn's; only None is supported.
@@ -96,10 +97,10 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
         Number of features that a node looks at.
 
     n_features_in_ : int
-        Number of features seen during fit.
+        Number of features seen during `fit`.
 
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features seen during fit, if all are strings.
+    feature_names_in_ : ndarray of shape (n_features,), dtype object
+        Names of the features seen during `fit`, if all are strings.
 
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the decrease of the impurity, the penalty left out.
@@ -208,17 +209,18 @@ class MADecisionTreeRegressor(BaseMATree, DecisionTreeRegressor):
         y : array-like of shape (n_samples,)
             Target values.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; they weigh the impurity, the penalty and the imputed statistic.
+            Weights of the rows, at least 0; they weigh the impurity, the penalty and the imputed
+            statistic.
         check_input : bool, default=True
             Accepted because scikit-learn's trees have it, without effect: X is always validated.
         missing_mask : array-like of shape (n_samples, n_features), default=None
-            True or 1 for cells that were missing although X holds a value, because it was
-            imputed beforehand. NaN cells count as missing in any case.
+            Cells that count as missing although X holds a value (imputed beforehand), marked by
+            True or 1. NaN cells count as missing in any case.
 
         Returns
         -------
-        self : MADecisionTreeRegressor
-            The fitted tree.
+        self : object
+            The fitted estimator.
         """
         return self._fit(X, y, sample_weight, missing_mask)
 

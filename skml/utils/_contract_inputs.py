@@ -59,28 +59,28 @@ class ContractInputs:
 
     Parameters
     ----------
-    X : object
+    X : object or None, default=None
         First argument of ``fit``. None when ``fit`` takes no positional argument.
-    y : object
+    y : object or None, default=None
         Second argument of ``fit``. None leaves it out.
     fit_params : dict
         Keyword arguments of ``fit`` (metadata); in the Pipeline and GridSearchCV checks they are
         routed.
-    predict_X : object
+    predict_X : object or None, default=None
         First argument of the output methods; None means `X`.
     predict_params : dict
         Keyword arguments of those output methods that accept them.
-    methods : sequence of str or None
+    methods : sequence of str or None, default=None
         The methods whose output is compared; None means those of ``predict``,
         ``predict_proba``, ``predict_bounds``, ``decision_function``, ``score_samples`` and
         ``transform`` that the estimator has, and its attributes ``labels_`` and ``embedding_``.
-    malformed : sequence of Malformed
+    malformed : sequence of Malformed, default=()
         Data that must be refused.
-    scoring : str, callable or None
+    scoring : str, callable or None, default=None
         Scorer for the GridSearchCV check, for an estimator without ``score``.
     param_grid : dict
         Parameter grid for the GridSearchCV check.
-    cv : int or splitter
+    cv : int or splitter, default=2
         Cross-validation for the GridSearchCV check.
     """
 
@@ -375,7 +375,7 @@ def with_extra_arrays(estimator_class, arrays, *, name=None):
         same seed. To stand checks that reorder or repeat rows it must compute every row by
         itself, as ``(X @ rng.normal(size=X.shape[1]) > 0).astype(int)`` does. The argument is
         supplied to every public method that names it.
-    name : str or None
+    name : str or None, default=None
         Name of the subclass; None appends "WithArrays".
 
     Returns

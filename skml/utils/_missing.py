@@ -94,7 +94,7 @@ def effective_mask(X, missing_mask=None):
 
     Returns
     -------
-    mask : bool ndarray of shape (n_samples, n_features) or None
+    mask : ndarray of shape (n_samples, n_features), dtype bool, or None
     """
     mask = None
     if missing_mask is not None:
@@ -140,7 +140,7 @@ def fit_imputer(imputer, X, mask=None, sample_weight=None, y=None):
     ----------
     imputer : {"mean", "median", "zero", "native"} or transformer
     X : float ndarray of shape (n_samples, n_features), with NaN
-    mask : bool ndarray of shape (n_samples, n_features) or None
+    mask : ndarray of shape (n_samples, n_features), dtype bool, or None
         Effective mask: masked cells take no part in the built-in statistics.
     sample_weight : ndarray of shape (n_samples,), optional
     y : ndarray of shape (n_samples,), optional

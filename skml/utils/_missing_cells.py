@@ -38,7 +38,7 @@ def missing_cells(X):
 
     Returns
     -------
-    ndarray of bool of shape (n_samples, n_features)
+    ndarray of shape (n_samples, n_features), dtype bool
         True where a cell is missing.
     """
     if sparse.issparse(X):
@@ -69,7 +69,7 @@ def combine_missing_mask(X, missing_mask):
 
     Returns
     -------
-    ndarray of bool of shape (n_samples, n_features)
+    ndarray of shape (n_samples, n_features), dtype bool
         True where a cell is missing.
 
     Raises

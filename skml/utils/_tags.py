@@ -34,9 +34,9 @@ def extend_tags(tags, *, x_y_estimator=True, input_kind=None):
     tags : sklearn.utils.Tags
         What ``super().__sklearn_tags__()`` gave. ``tags.input_tags.two_d_array`` stays as it is,
         unless `input_kind` is given, which sets it to False.
-    x_y_estimator : bool
+    x_y_estimator : bool, default=True
         Whether the class follows ``fit(X, y)`` over samples.
-    input_kind : str or None
+    input_kind : str or None, default=None
         What X is, when it is not a 2-D array.
 
     Returns

@@ -30,15 +30,15 @@ class EstimatorList(list):
 
     Parameters
     ----------
-    pairs : iterable of (str, type)
+    pairs : iterable of (str, type), default=()
         The estimators that were found.
-    skipped : dict of str to str
+    skipped : dict of str to str or None, default=None
         For each public module or name that needs an optional package which is not installed,
         the message of the ImportError.
 
     Attributes
     ----------
-    skipped : dict of str to str
+    skipped : dict of str to str or None, default=None
         As given; ``len(estimators.skipped)`` is the number of names left out.
     """
 

@@ -68,12 +68,12 @@ def check_skml_estimator(
     ----------
     estimator : estimator object
         The instance to check. Its clones are fitted; the instance itself is left alone.
-    expected_failed_checks : dict of str to str or None
+    expected_failed_checks : dict of str to str or None, default=None
         Names of checks that may fail, each with the reason. An excuse for a check that passes,
         or that does not exist, is itself a failure.
-    make_inputs : callable or None
+    make_inputs : callable or None, default=None
         ``make_inputs(size)`` as for :func:`register_inputs`, which it overrides.
-    on_fail : {"raise", None}
+    on_fail : {"raise", None}, default="raise"
         Whether the first failure is raised, or all are collected in the result.
 
     Returns
@@ -143,7 +143,7 @@ def checks_of(estimator, *, make_inputs=None):
     estimator : estimator object
         The instance to check. Its test-only adapter, if there is one, takes its place in
         scikit-learn's checks, and in the contract checks too unless inputs are registered.
-    make_inputs : callable or None
+    make_inputs : callable or None, default=None
         Overrides the registered generator of inputs.
 
     Yields
@@ -175,7 +175,7 @@ def contract_checks(estimator, *, make_inputs=None):
     ----------
     estimator : estimator object
         The instance to check.
-    make_inputs : callable or None
+    make_inputs : callable or None, default=None
         Overrides the registered generator of inputs.
 
     Yields

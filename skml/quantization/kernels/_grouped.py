@@ -23,14 +23,14 @@ def grouped_matmul(X, weights, offsets, out=None, *, n_threads=None, backend="au
     weights : sequence of LUTWeight or UniformWeight
         One weight per problem, all of the same shape. A :class:`UniformWeight` with ``act_bits``
         has its inputs rounded as :func:`int8_matmul` does.
-    offsets : array-like of int, shape (n_problems + 1,)
+    offsets : array-like of shape (n_problems + 1,), dtype int
         Problem ``i`` takes the rows from ``offsets[i]`` to ``offsets[i + 1]``; the first offset is
         0 and the last ``n_samples``. A problem may have no rows.
-    out : ndarray of float32, shape (n_samples, n_rows), or None
+    out : ndarray of shape (n_samples, n_rows), dtype float32, or None, default=None
         C-ordered array for the result.
-    n_threads : int or None
+    n_threads : int or None, default=None
         Threads; None takes what OpenMP is set to.
-    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
+    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}, default="auto"
         Kernels to use; "auto" takes "cuda" for an X on a CUDA device,
         else the fastest that the machine runs.
 

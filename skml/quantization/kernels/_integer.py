@@ -29,17 +29,17 @@ def int8_matmul(
         Inputs; float64 is returned as float64. A torch tensor on the CPU shares its memory.
     weight : UniformWeight
         Packed codes of 1 to 8 bits, scale and zero of each group, of any size.
-    bias : array-like of shape (n_rows,) or None
+    bias : array-like of shape (n_rows,) or None, default=None
         Added to each row of the result.
-    out : ndarray of float32, shape (n_samples, n_rows), or None
+    out : ndarray of shape (n_samples, n_rows), dtype float32, or None, default=None
         C-ordered array for the result.
-    act_bits : {8, 4}
+    act_bits : {8, 4}, default=8
         Bits of the rounded inputs, whose values lie within +-127 or +-7.
-    act_group : int
+    act_group : int, default=-1
         Inputs of a row that share a scale, a multiple of 16; -1 is the whole row.
-    n_threads : int or None
+    n_threads : int or None, default=None
         Threads; None takes what OpenMP is set to.
-    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
+    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}, default="auto"
         Kernels to use; "auto" takes "cuda" for an X on a CUDA device,
         else the fastest that the machine runs.
 
@@ -123,7 +123,7 @@ def round_inputs(X, act_bits, act_group):
 
     Parameters
     ----------
-    X : ndarray of float32, shape (n_samples, n_inputs)
+    X : ndarray of shape (n_samples, n_inputs), dtype float32
     act_bits : int
     act_group : int
 

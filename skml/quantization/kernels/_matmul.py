@@ -18,13 +18,13 @@ def lut_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="auto"
         A torch tensor on the CPU shares its memory.
     weight : LUTWeight
         Packed codes and the codebook of each row.
-    bias : array-like of shape (n_rows,) or None
+    bias : array-like of shape (n_rows,) or None, default=None
         Added to each row of the result.
-    out : ndarray of float32, shape (n_samples, n_rows), or None
+    out : ndarray of shape (n_samples, n_rows), dtype float32, or None, default=None
         C-ordered array for the result.
-    n_threads : int or None
+    n_threads : int or None, default=None
         Threads; None takes what OpenMP is set to.
-    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
+    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}, default="auto"
         Kernels to use; "auto" takes "cuda" for an X on a CUDA device,
         else the fastest that the machine runs.
 
@@ -68,13 +68,13 @@ def uniform_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="a
         A torch tensor on the CPU shares its memory.
     weight : UniformWeight
         Packed codes, scale and zero of each group.
-    bias : array-like of shape (n_rows,) or None
+    bias : array-like of shape (n_rows,) or None, default=None
         Added to each row of the result.
-    out : ndarray of float32, shape (n_samples, n_rows), or None
+    out : ndarray of shape (n_samples, n_rows), dtype float32, or None, default=None
         C-ordered array for the result.
-    n_threads : int or None
+    n_threads : int or None, default=None
         Threads; None takes what OpenMP is set to.
-    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}
+    backend : {"auto", "avx512", "avx2", "scalar", "numpy", "cuda"}, default="auto"
         Kernels to use; "auto" takes "cuda" for an X on a CUDA device,
         else the fastest that the machine runs.
 
