@@ -28,7 +28,7 @@ class TableSolution:
         rectified rewards R g. None: flows.
     log_unit : float, default=0.0
         Logarithm of the unit.
-    log_rewards : ndarray of shape (n_terminals,), default=None
+    log_rewards : ndarray of shape (n_terminals,) or None, default=None
         Logarithms of R(x) in no unit, which are finite where `rewards` vanish. None: of `rewards`.
     """
 

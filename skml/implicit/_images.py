@@ -24,8 +24,8 @@ class ImageMixin:
 
         Returns
         -------
-        INRRegressor
-            The fitted regressor.
+        self : object
+            The fitted estimator.
         """
         X, values, shape = _image_points(image)
         self.fit(X, values, point_groups=point_groups)
@@ -37,7 +37,7 @@ class ImageMixin:
 
         Parameters
         ----------
-        shape : tuple of (int, int), default=None
+        shape : tuple of (int, int) or None, default=None
             Height and width of the image that is made, over the same extent: the corner pixels
             coincide. None: those of the image given to `fit_image`.
 

@@ -50,7 +50,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
     first_omega_0, hidden_omega_0 : float, default=30.0
         Frequency factors of the first and of the hidden layers of sine networks, from 1e-9 to
         1e9.
-    first_bias_range : float, default=None
+    first_bias_range : float or None, default=None
         The biases of the first layer start uniformly in plus or minus this; None: as in
         `torch.nn.Linear`.
     training : {"iga", "standard", "fr", "bn"}, default="iga"
@@ -80,28 +80,28 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
     optimizer : {"adam", "sgd"}, default="adam"
         Adam, or plain gradient descent.
     learning_rate : "auto" or float, default="auto"
-        Step size. "auto": 5e-3 for ReLU networks, 1e-3 for sines and for a `module`.
-    lr_decay_at : int or "exponential", default=None
+        Learning rate. "auto": 5e-3 for ReLU networks, 1e-3 for sines and for a `module`.
+    lr_decay_at : int, "exponential" or None, default=None
         Step after which the learning rate is multiplied by `lr_decay`, once; "exponential": it
         falls to that factor evenly over all steps; None: it stays.
     lr_decay : float, default=0.1
         Factor of the learning rate.
     max_iter : int, default=1000
         Largest number of optimiser steps.
-    batch_groups : int, default=None
+    batch_groups : int or None, default=None
         Groups in a step, drawn at random; None: all. For signals of more than some hundred
         thousand points.
     scale_target : bool, default=True
         Whether y is mapped to [0, 1] by its minimum and maximum over all channels. Peak
         signal-to-noise ratios refer to a range of one after that.
     tol : float, default=0.0
-        Improvement of the loss that counts.
-    n_iter_no_change : int, default=None
+        Least improvement of the loss that counts.
+    n_iter_no_change : int or None, default=None
         Stop after so many steps without improvement by `tol`; None: never.
-    fr_params : dict, default=None
+    fr_params : dict or None, default=None
         For training="fr": ``n_low`` and ``n_high`` frequencies (128 each), ``n_phases`` (32) and
         scale ``alpha`` (0.01) of the Fourier basis; what is absent keeps its value in brackets.
-    module : torch.nn.Module or callable, default=None
+    module : torch.nn.Module, callable or None, default=None
         A network of one's own in place of `architecture`: an instance, whose copy is trained
         from the weights that it has, or a callable ``module(n_features, n_outputs)`` that makes
         one. It maps coordinates in [-1, 1], (n, n_features), to (n, n_outputs).
@@ -110,7 +110,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
     device : str, default="cpu"
         Where to train: "cpu", "auto" or a torch device string.
     verbose : int, default=0
-        1 shows a progress bar with the peak signal-to-noise ratio in dB.
+        0 is silent, 1 shows the progress with the peak signal-to-noise ratio in dB.
 
     Attributes
     ----------
@@ -136,20 +136,20 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
         How often the kernel was not finite or its eigendecomposition failed, and the plain
         gradient was used until the next update.
     loss_curve_ : list of float
-        Mean squared error of the scaled values before each step (of its batch).
+        Loss of each step, before it: the mean squared error of the scaled values (of the batch).
     psnr_curve_ : list of float
         The same in dB, -10 log10 of it.
     best_iter_ : int
         Step, from 0, whose weights were kept: those before the step; with batches of groups the
         full error is known after each epoch only, and they are those after the step.
     n_iter_ : int
-        Number of steps that were made.
+        Number of steps.
     image_shape_ : tuple of int
         Height and width of the image, after `fit_image`.
     n_features_in_ : int
-        Number of coordinates.
+        Number of features seen during `fit`: the coordinates.
     feature_names_in_ : ndarray of shape (n_features,), dtype object
-        Names of the columns of X, if they are strings.
+        Names of the features seen during `fit`, if all are strings.
 
     See Also
     --------
@@ -305,7 +305,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Coordinates, in any unit.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Values.
+            Target values.
         point_groups : array-like of shape (n_samples,), default=None
             Labels (whole numbers or strings) of the groups, with grouping="given". Groups may
             differ in size: p is the smallest, and what larger ones have beyond it is left over.
@@ -313,8 +313,8 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        INRRegressor
-            The fitted regressor.
+        self : object
+            The fitted estimator.
 
         Raises
         ------
@@ -356,7 +356,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Values, of the type of X where that is float32, else float64.
         """
         check_is_fitted(self)
