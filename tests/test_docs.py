@@ -139,6 +139,13 @@ def test_every_subpackage_has_a_user_guide_page(subpackage):
 
 
 @pytest.mark.parametrize("subpackage", subpackage_names())
+def test_every_public_name_is_in_the_user_guide(subpackage):
+    guide = "".join(path.read_text(encoding="utf-8") for path in DOCS.glob("user_guide/**/*.rst"))
+    words = set(re.findall(r"\w+", guide))
+    assert {entry.name for entry in public_names(subpackage)} <= words
+
+
+@pytest.mark.parametrize("subpackage", subpackage_names())
 def test_every_subpackage_says_what_is_public(subpackage):
     module = importlib.import_module(f"skml.{subpackage}")
     assert module.__all__

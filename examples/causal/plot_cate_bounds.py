@@ -14,7 +14,7 @@ the cells behind them, and at what goes wrong without cells.
 # ------------------------
 # The instrument acts on the treatment by its distance from zero: both of its ends encourage, the
 # middle discourages. Four clusters along the instrument cut it into intervals. Cells that are
-# learned for tight bounds put both ends together.
+# learnt for tight bounds put both ends together.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -92,7 +92,7 @@ genes = make_iv_cate("polygenic", n_samples=1500, random_state=0)
 train, test = slice(1000), slice(1000, None)
 arrays = {"treatment": genes.treatment[train], "instrument": genes.instrument[train]}
 bounder = CATEBounder(outcome_bounds=(0, 1), warm_start=True, max_reference=500, random_state=0)
-labels = {"one cell per row": OneCellPerRow(), "k-means": "kmeans", "learned": "neural"}
+labels = {"one cell per row": OneCellPerRow(), "k-means": "kmeans", "learnt": "neural"}
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.5), sharey=True, layout="constrained")
 for ax, (label, partitioner) in zip(axes, labels.items(), strict=True):
     bounder.set_params(partitioner=partitioner).fit(genes.X[train], genes.y[train], **arrays)

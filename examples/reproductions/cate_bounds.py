@@ -1,6 +1,6 @@
-"""CATE bounds from complex instruments: learned cells are valid, and tighter than clusters.
+"""CATE bounds from complex instruments: learnt cells are valid, and tighter than clusters.
 
-The claim (Schweisthal et al., ICML 2025): a partition of the instrument that is learned for tight
+The claim (Schweisthal et al., ICML 2025): a partition of the instrument that is learnt for tight
 bounds keeps the coverage of the true effect, and gives narrower bounds than a partition by
 clustering. The tests that keep it honest: both partitions use the same nuisances, and the bounds
 that use every value of the instrument by itself (pointwise) show what is lost without cells.

@@ -22,7 +22,7 @@ from ._validation import check_instrument, check_layer_sizes, require_instance, 
 class CATEBounder(BaseCATEBounder):
     r"""Bounds on conditional treatment effects from an instrument of any kind.
 
-    The values of the instrument are partitioned into a few cells. A partition that is learned
+    The values of the instrument are partitioned into a few cells. A partition that is learnt
     for the tightness of the bounds keeps high-dimensional and continuous instruments (genes,
     distances, texts) usable. Unobserved confounding is allowed, and the effect need be neither
     linear nor monotone.
@@ -35,7 +35,7 @@ class CATEBounder(BaseCATEBounder):
         Number of cells; more cells are tighter, and noisier.
 
     partitioner : {"neural", "kmeans"} or object with `fit` and `predict`, default="neural"
-        How the instrument is partitioned: learned for tight bounds, clustered, or by a clusterer
+        How the instrument is partitioned: learnt for tight bounds, clustered, or by a clusterer
         of your own, whose number of cells is its own affair.
 
     cell_estimator : {"average", "refit"}, default="average"
@@ -91,10 +91,10 @@ class CATEBounder(BaseCATEBounder):
 
     max_reference : int, default=2000
         Most instruments that are averaged over, and most covariate rows that the partition is
-        learned from. Memory grows with its square.
+        learnt from. Memory grows with its square.
 
     cv : int or None, default=None
-        Number of folds for cross-fitted nuisances: the partition is learned from tables whose
+        Number of folds for cross-fitted nuisances: the partition is learnt from tables whose
         rows took no part in their fit, and predictions average the folds' nuisances.
 
     warm_start : bool, default=False
@@ -138,7 +138,7 @@ class CATEBounder(BaseCATEBounder):
         Number of cells that are not empty.
 
     loss_curve_ : list of float
-        Loss of each step of the partition; empty if none was learned.
+        Loss of each step of the partition; empty if none was learnt.
 
     n_iter_ : int
         Number of steps of the partition.

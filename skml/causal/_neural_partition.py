@@ -1,4 +1,4 @@
-"""Stage 2: a partition of the instrument that is learned for tight bounds. Imports torch."""
+"""Stage 2: a partition of the instrument that is learnt for tight bounds. Imports torch."""
 
 import itertools
 

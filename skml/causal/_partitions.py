@@ -1,4 +1,4 @@
-"""Partitions of the instrument: the rows they are learned from, and the labels they give."""
+"""Partitions of the instrument: the rows they are learnt from, and the labels they give."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ def partition_data(nuisances, fold, data, rows):
     Returns
     -------
     PartitionData
-        What a partition is learned from, the tables in float32.
+        What a partition is learnt from, the tables in float32.
     """
     part = data.take(rows)
     if fold is None:

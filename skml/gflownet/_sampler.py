@@ -123,7 +123,7 @@ Process, default="autoregressive"
     rectification_ : {"path", "edge"} or None
         What was used; None for objectives other than "rpe".
     log_partition_ : float
-        log Z, the logarithm of the sum of all rewards; an estimate if it was learned.
+        log Z, the logarithm of the sum of all rewards; an estimate if it was learnt.
     n_states_ : int or None
         Number of states, those in the trie if there is one; None if they were not counted.
     n_reward_calls_ : int
@@ -166,7 +166,7 @@ Process, default="autoregressive"
     has the weight A(s) / B(s'), which turns V into F, and children are sampled with
     F(s') / (B(s') F(s)).
 
-    The learned solver regresses a positive output on the right side of the equation for V. The
+    The learnt solver regresses a positive output on the right side of the equation for V. The
     reward of every object that a path has reached is remembered, and stands for the value of that
     object in targets and in the policy. In training, rewards below 1e-6 of the largest are raised
     to it, so that they have a logarithm.

@@ -44,9 +44,9 @@ class BaseWeightQuantizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
 
     See Also
     --------
-    GANQQuantizer : Learned tables with error feedback.
+    GANQQuantizer : Learnt tables with error feedback.
     GPTQQuantizer : Uniform grid with error feedback.
-    KMeansQuantizer : Learned tables, each weight by itself.
+    KMeansQuantizer : Learnt tables, each weight by itself.
     RTNQuantizer : Uniform grid, each weight by itself.
 
     Notes

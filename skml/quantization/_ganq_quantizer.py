@@ -1,4 +1,4 @@
-"""GANQ: learned tables per row, fitted to the layer's outputs."""
+"""GANQ: learnt tables per row, fitted to the layer's outputs."""
 
 from numbers import Integral, Real
 
@@ -19,7 +19,7 @@ _PART = 1024
 
 
 class GANQQuantizer(BaseWeightQuantizer):
-    """Non-uniform weight quantization by alternating back-substitution and least squares.
+    """Non-uniform weight quantisation by alternating back-substitution and least squares.
 
     Every row of a weight matrix gets a table of 2^bits values of its own, chosen so that the
     outputs of the layer on the calibration inputs change least. No gradient is needed.

@@ -33,7 +33,7 @@ class _InverseFactor:
 
 
 class GPTQQuantizer(BaseWeightQuantizer):
-    """Uniform weight quantization that corrects later columns for the errors of earlier ones.
+    """Uniform weight quantisation that corrects later columns for the errors of earlier ones.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class GPTQQuantizer(BaseWeightQuantizer):
 
     See Also
     --------
-    GANQQuantizer : Learned tables with error feedback.
+    GANQQuantizer : Learnt tables with error feedback.
     RTNQuantizer : The same grid without feedback.
 
     Notes

@@ -42,7 +42,7 @@ class RTNQuantizer(BaseWeightQuantizer):
     See Also
     --------
     GPTQQuantizer : The same grid, with error feedback.
-    KMeansQuantizer : Rounding to learned tables.
+    KMeansQuantizer : Rounding to learnt tables.
 
     Notes
     -----
