@@ -10,17 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
-#define SKML_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define SKML_CLONES
-#endif
-
-#if defined(__GNUC__)
-#define SKML_INLINE static inline __attribute__((always_inline)) /* into every clone */
-#else
-#define SKML_INLINE static inline
-#endif
+#include "_clones.h"
 
 #define SKML_STRIP 256
 /* Rows of one strip are kept this far apart: a power of two would put them all into the same few
@@ -33,9 +23,5 @@
 #define SKML_SLACK SKML_LINE
 #define SKML_ALIGNED(pointer) \
     ((void *)(((uintptr_t)(pointer) + SKML_LINE - 1) / SKML_LINE * SKML_LINE))
-
-#define SKML_JOIN_(a, b) a##_##b
-#define SKML_JOIN(a, b) SKML_JOIN_(a, b)
-#define FN(name) SKML_JOIN(name, SUFFIX)
 
 #endif

@@ -11,6 +11,7 @@ from torch import nn
 from skml.utils._torch import TorchStateMixin, as_tensor, local_seed, make_generator, resolve_device
 from skml.utils._training import fit_loop, minibatches
 
+from ._bound_widths import mean_width
 from ._honest import Rows, manski_terms
 
 _LEAST_MASS = 1e-4
@@ -50,43 +51,12 @@ def straight_through_cells(logits, temperature, generator):
     """Gumbel-softmax sample, one-hot in the forward pass and soft in the backward pass."""
     # Minus the logarithm of an exponential variable is a Gumbel variable.
     noise = -torch.empty(logits.shape).exponential_(generator=generator).log().to(logits)
-    soft = ((logits + noise) / temperature).softmax(dim=-1)
-    hard = nn.functional.one_hot(soft.argmax(dim=-1), logits.shape[-1]).to(logits)
+    # One row for each cell: along so short an axis torch's softmax takes many times as long.
+    soft = ((logits + noise) / temperature).t().contiguous().softmax(dim=0)
+    numbers = torch.arange(len(soft), device=soft.device).unsqueeze(1)
+    hard = (soft.argmax(dim=0) == numbers).to(soft)
     # The bracket is exactly zero, so that an empty cell has a mass of exactly zero.
-    return hard + (soft - soft.detach())
-
-
-def mean_width(tables, cells, x_weight, z_weight):
-    """Mean width of the Manski bounds, differentiable in the cells.
-
-    Parameters
-    ----------
-    tables : Tensor of shape (3, n_x, n_z)
-        pi, m1 and m0 of all pairs.
-    cells : Tensor of shape (n_z, n_cells)
-        One-hot cells of the instruments.
-    x_weight : Tensor of shape (n_x,)
-        Weights of the rows.
-    z_weight : Tensor of shape (n_z,)
-        Weights of the instruments.
-
-    Returns
-    -------
-    Tensor
-        A scalar; empty cells take no part in the extremes.
-    """
-    weighted = cells * z_weight[:, None]
-    mass = weighted.sum(dim=0)
-    empty = mass == 0
-    averages = weighted / torch.where(empty, torch.ones_like(mass), mass)
-    # One product for the three tables. The cells come first, so that the gradient too is a product
-    # that reads the tables row by row: with the cells last it would take several times as long.
-    flat = averages.t().contiguous() @ tables.flatten(0, 1).t()
-    pi, m1, m0 = flat.unflatten(1, tables.shape[:2]).unbind(1)
-    # The greatest of some values is minus the least of minus these values.
-    terms = torch.stack([m1 + 1 - pi, m0 + pi, -m0, -m1])
-    width = terms.masked_fill(empty[:, None], torch.inf).amin(dim=1).sum(dim=0)
-    return (width * x_weight).sum() / x_weight.sum()
+    return (hard + (soft - soft.detach())).t()
 
 
 class NeuralPartition(TorchStateMixin, BaseEstimator):
@@ -209,10 +179,9 @@ max_iter, batch_size, n_iter_no_change, n_init, device, random_state, verbose
 
     def _loss(self, tables, cells, guess, x_weight, z_weight):
         tightness = mean_width(tables, cells, x_weight, z_weight)
-        share = (cells * z_weight[:, None]).sum(dim=0) / z_weight.sum()
-        balance = -torch.log(share + _LEAST_MASS).mean()
-        surprise = -(cells * guess.log_softmax(dim=1)).sum(dim=1)
-        guidance = (surprise * z_weight).sum() / z_weight.sum()
+        share = cells.t() * (z_weight / z_weight.sum())
+        balance = -torch.log(share.sum(dim=1) + _LEAST_MASS).mean()
+        guidance = -(share * guess.t().contiguous().log_softmax(dim=0)).sum()
         return tightness + self.balance_weight * balance + self.guidance_weight * guidance
 
     def _honest_width(self, net, data):
