@@ -10,6 +10,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
+from _growth cimport (
+    append_leaf, DONE, is_worth_it, NO_MEMORY, plant, pop, push, Status, TOO_MANY_NODES
+)
 from _hist_build cimport CHUNK, build, gather, skml_max_threads, subtract
 from _hist_rows cimport divide_rows, mark_leaf
 from _hist_split cimport find_bin_split
@@ -17,16 +20,10 @@ from _hist_types cimport BinSplit, HistGrower, Leaf
 from _split cimport mix
 from _types cimport Node
 
-cdef enum Status:
-    DONE = 0
-    NO_MEMORY = 1
-    TOO_MANY_NODES = 2
-
 cdef enum:
     # Histograms that wait for their leaf to be split may take this many bytes in all.
     HISTOGRAM_BYTES = 268435456
 
-cdef double EPSILON = 2.220446049250313e-16
 # A leaf whose sum of squares is below this share of the root's holds rounding alone.
 cdef double PURE = 1e-12
 
@@ -133,10 +130,9 @@ def grow_binned(
     g.min_weight_leaf = min_weight_leaf
     g.min_impurity_decrease = min_impurity_decrease
     g.max_features = max_features
-    g.max_nodes = max_nodes
     try:
         with nogil:
-            status = _allocate(&g)
+            status = _allocate(&g, max_nodes)
             if status == DONE:
                 _take(&g, taken)
                 status = _grow(&g, seed, max_leaf_nodes, &leaf_of[0])
@@ -148,22 +144,20 @@ def grow_binned(
             raise MemoryError(
                 f"the tree needs more than {max_nodes} nodes; set max_depth or max_leaf_nodes"
             )
-        nodes = np.empty(g.n_nodes * sizeof(Node), dtype=np.uint8)
+        nodes = np.empty(g.tree.n_nodes * sizeof(Node), dtype=np.uint8)
         _copy_nodes(nodes, &g)
-        return nodes, leaf_ids, g.depth
+        return nodes, leaf_ids, g.tree.depth
     finally:
         _release(&g)
 
 
 cdef void _copy_nodes(uint8_t[::1] out, HistGrower* g):
-    memcpy(&out[0], g.nodes, g.n_nodes * sizeof(Node))
+    memcpy(&out[0], g.tree.nodes, g.tree.n_nodes * sizeof(Node))
 
 
-cdef Status _allocate(HistGrower* g) noexcept nogil:
+cdef Status _allocate(HistGrower* g, int64_t max_nodes) noexcept nogil:
     cdef int64_t n_chunks = g.n_rows // CHUNK + 1
-    g.n_nodes = 0
-    g.capacity = 64
-    g.depth = 0
+    cdef Status planted = plant(&g.tree, max_nodes)
     g.n_blocks = 0
     g.n_spare = 0
     g.rows = <int32_t*> malloc(g.n_rows * sizeof(int32_t))
@@ -175,12 +169,12 @@ cdef Status _allocate(HistGrower* g) noexcept nogil:
     g.spare = <double**> calloc(g.max_blocks + 4, sizeof(double*))
     g.splits = <BinSplit*> malloc(g.d * sizeof(BinSplit))
     g.features = <int64_t*> malloc(g.d * sizeof(int64_t))
-    g.nodes = <Node*> malloc(g.capacity * sizeof(Node))
-    g.bins = <int64_t*> malloc(g.capacity * sizeof(int64_t))
+    g.bins = <int64_t*> malloc(g.tree.capacity * sizeof(int64_t))
     if (
-        g.rows == NULL or g.buffer == NULL or g.ordered == NULL or g.partial == NULL
+        planted != DONE
+        or g.rows == NULL or g.buffer == NULL or g.ordered == NULL or g.partial == NULL
         or g.counts == NULL or g.spare == NULL or g.splits == NULL or g.features == NULL
-        or g.nodes == NULL or g.bins == NULL
+        or g.bins == NULL
     ):
         return NO_MEMORY
     return DONE
@@ -199,7 +193,7 @@ cdef void _release(HistGrower* g) noexcept nogil:
     free(g.spare)
     free(g.splits)
     free(g.features)
-    free(g.nodes)
+    free(g.tree.nodes)
     free(g.bins)
 
 
@@ -234,7 +228,7 @@ cdef Status _grow(
     HistGrower* g, uint64_t seed, int64_t max_leaf_nodes, int32_t* leaf_of
 ) noexcept nogil:
     cdef int64_t size = 0, k, capacity = 64
-    cdef int64_t left = max_leaf_nodes - 1 if max_leaf_nodes >= 0 else g.max_nodes
+    cdef int64_t left = max_leaf_nodes - 1 if max_leaf_nodes >= 0 else g.tree.max_nodes
     cdef bint best_first = max_leaf_nodes >= 0
     cdef Leaf* waiting = <Leaf*> malloc(capacity * sizeof(Leaf))
     cdef Leaf* larger
@@ -254,7 +248,7 @@ cdef Status _grow(
         left -= 1
         leaf = waiting[0] if best_first else waiting[size - 1]
         if best_first:
-            _pop(waiting, &size)
+            pop(waiting, &size, sizeof(Leaf))
         else:
             size -= 1
         status = _split_leaf(g, &leaf, &children[0], &children[1])
@@ -272,7 +266,7 @@ cdef Status _grow(
                 _give_back(g, &children[k])
                 mark_leaf(g, &children[k], leaf_of)
             elif best_first:
-                _push(waiting, &size, &children[k])
+                push(waiting, &size, &children[k], sizeof(Leaf))
             else:
                 waiting[size] = children[k]
                 size += 1
@@ -281,42 +275,6 @@ cdef Status _grow(
         mark_leaf(g, &waiting[k], leaf_of)
     free(waiting)
     return status
-
-
-cdef inline bint _before(Leaf* a, Leaf* b) noexcept nogil:
-    if a.priority != b.priority:
-        return a.priority > b.priority
-    return a.node < b.node
-
-
-cdef void _push(Leaf* heap, int64_t* size, Leaf* leaf) noexcept nogil:
-    cdef int64_t at = size[0], above
-    size[0] += 1
-    while at > 0:
-        above = (at - 1) // 2
-        if not _before(leaf, &heap[above]):
-            break
-        heap[at] = heap[above]
-        at = above
-    heap[at] = leaf[0]
-
-
-cdef void _pop(Leaf* heap, int64_t* size) noexcept nogil:
-    cdef int64_t at = 0, below
-    cdef Leaf last
-    size[0] -= 1
-    last = heap[size[0]]
-    while True:
-        below = 2 * at + 1
-        if below >= size[0]:
-            break
-        if below + 1 < size[0] and _before(&heap[below + 1], &heap[below]):
-            below += 1
-        if not _before(&heap[below], &last):
-            break
-        heap[at] = heap[below]
-        at = below
-    heap[at] = last
 
 
 cdef Status _plant(HistGrower* g, uint64_t seed, Leaf* root) noexcept nogil:
@@ -358,16 +316,16 @@ cdef void _search(HistGrower* g, Leaf* leaf) noexcept nogil:
     find_bin_split(g, leaf)
     if split.feature < 0:
         return
-    leaf.priority = split.net * leaf.weight / g.root_weight
-    # The limit on the decrease is about the impurity alone, as in scikit-learn.
-    if split.gain * leaf.weight / g.root_weight + EPSILON < g.min_impurity_decrease:
-        split.feature = -1
-    elif g.stop_on_net_loss and split.net <= 1e-10 * leaf.impurity:
+    leaf.rank.priority = split.net * leaf.weight / g.root_weight
+    if not is_worth_it(
+        split.gain, split.net, leaf.impurity, leaf.weight, g.root_weight,
+        g.min_impurity_decrease, g.stop_on_net_loss,
+    ):
         split.feature = -1
 
 
 cdef Status _split_leaf(HistGrower* g, Leaf* parent, Leaf* left, Leaf* right) noexcept nogil:
-    cdef Node* node = &g.nodes[parent.node]
+    cdef Node* node = &g.tree.nodes[parent.rank.node]
     cdef BinSplit* split = &parent.split
     cdef Leaf* small = left
     cdef Leaf* large = right
@@ -380,7 +338,7 @@ cdef Status _split_leaf(HistGrower* g, Leaf* parent, Leaf* left, Leaf* right) no
     node.missing_go_to_left = split.nan_left
     if split.n_nan == 0:
         node.missing_go_to_left = split.n_left > n - split.n_left
-    g.bins[parent.node] = split.bin
+    g.bins[parent.rank.node] = split.bin
     if parent.hist == NULL:
         # Given up to save memory: made again before the rows are divided.
         parent.hist = _borrow(g)
@@ -402,9 +360,9 @@ cdef Status _split_leaf(HistGrower* g, Leaf* parent, Leaf* left, Leaf* right) no
         ) / large.weight,
         0.0,
     )
-    status = _add_node(g, left, parent.node, True)
+    status = _add_node(g, left, parent.rank.node, True)
     if status == DONE:
-        status = _add_node(g, right, parent.node, False)
+        status = _add_node(g, right, parent.rank.node, False)
     small_goes_on = _splittable(g, small)
     large_goes_on = _splittable(g, large)
     if status != DONE or not (small_goes_on or large_goes_on):
@@ -447,41 +405,23 @@ cdef void _bear(Leaf* parent, Leaf* left, Leaf* right) noexcept nogil:
 
 
 cdef Status _add_node(HistGrower* g, Leaf* leaf, int64_t parent, bint is_left) noexcept nogil:
-    cdef Node* more_nodes
-    cdef int64_t* more_bins
-    cdef Node* node
-    if g.n_nodes >= g.max_nodes:
-        return TOO_MANY_NODES
-    if g.n_nodes == g.capacity:
-        more_nodes = <Node*> realloc(g.nodes, 2 * g.capacity * sizeof(Node))
-        if more_nodes == NULL:
-            return NO_MEMORY
-        g.nodes = more_nodes
-        more_bins = <int64_t*> realloc(g.bins, 2 * g.capacity * sizeof(int64_t))
-        if more_bins == NULL:
-            return NO_MEMORY
-        g.bins = more_bins
-        g.capacity *= 2
-    leaf.node = g.n_nodes
-    g.n_nodes += 1
-    node = &g.nodes[leaf.node]
-    node.left = -1
-    node.right = -1
-    node.feature = -2
-    node.threshold = -2.0
-    node.impurity = leaf.impurity
+    cdef int64_t capacity = g.tree.capacity
+    cdef int64_t* larger
+    cdef Node node
+    cdef Status status
+    leaf.rank.node = g.tree.n_nodes
+    node.parent = parent
     node.n_samples = leaf.end - leaf.start
     node.weight = leaf.weight
-    node.missing_go_to_left = 0
-    node.parent = parent
+    node.impurity = leaf.impurity
     node.value = leaf.total / leaf.weight
-    if parent >= 0:
-        if is_left:
-            g.nodes[parent].left = leaf.node
-        else:
-            g.nodes[parent].right = leaf.node
-    g.depth = max(g.depth, leaf.depth)
-    return DONE
+    status = append_leaf(&g.tree, &node, is_left, leaf.depth)
+    if g.tree.capacity > capacity:
+        larger = <int64_t*> realloc(g.bins, g.tree.capacity * sizeof(int64_t))
+        if larger == NULL:
+            return NO_MEMORY
+        g.bins = larger
+    return status
 
 
 # Rows that took no part pass the tree all the same: their missing cells are read by it too.
@@ -494,12 +434,12 @@ cdef void _route(HistGrower* g, int32_t* leaf_of) noexcept nogil:
 
 cdef inline int32_t _leaf_of_row(HistGrower* g, int64_t i) noexcept nogil:
     cdef int64_t at = 0, code
-    cdef Node* node = &g.nodes[0]
+    cdef Node* node = &g.tree.nodes[0]
     while node.left >= 0:
         code = g.codes[node.feature * g.n + i]
         if g.has_nan[node.feature] and code == g.n_bins[node.feature]:
             at = node.left if node.missing_go_to_left else node.right
         else:
             at = node.left if code <= g.bins[at] else node.right
-        node = &g.nodes[at]
+        node = &g.tree.nodes[at]
     return <int32_t> at

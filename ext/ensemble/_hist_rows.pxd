@@ -64,7 +64,7 @@ cdef inline void _place_chunk(
 
 cdef inline void mark_leaf(HistGrower* g, Leaf* leaf, int32_t* leaf_of) noexcept nogil:
     cdef int64_t k
-    cdef int32_t node = <int32_t> leaf.node
+    cdef int32_t node = <int32_t> leaf.rank.node
     for k in prange(
         leaf.start, leaf.end, num_threads=threads_for(g, leaf.end - leaf.start), schedule="static"
     ):

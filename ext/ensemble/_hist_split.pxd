@@ -6,12 +6,12 @@ from libc.stdint cimport int64_t, uint64_t
 
 from _hist_build cimport threads_for
 from _hist_types cimport BinSplit, HistGrower, Leaf
-from _split cimport TIE, mix
+from _split cimport draw_feature, mix, TIE
 
 
 # Fills leaf.split; its feature is -1 when no feature separates two rows.
 cdef inline void find_bin_split(HistGrower* g, Leaf* leaf) noexcept nogil:
-    cdef int64_t j, visited, swap, found = 0
+    cdef int64_t j, visited, found = 0
     cdef uint64_t state = leaf.key
     for j in prange(g.d, num_threads=threads_for(g, g.d * g.slots), schedule="static"):
         _search_bins(g, leaf, j, &g.splits[j])
@@ -23,9 +23,7 @@ cdef inline void find_bin_split(HistGrower* g, Leaf* leaf) noexcept nogil:
         if visited >= g.max_features and found > 0:
             break
         if g.max_features < g.d:
-            state = mix(state)
-            swap = visited + <int64_t> (state % <uint64_t> (g.d - visited))
-            g.features[visited], g.features[swap] = g.features[swap], g.features[visited]
+            draw_feature(g.features, visited, g.d, &state)
         if g.splits[g.features[visited]].feature >= 0:
             g.features[found] = g.features[visited]
             found += 1

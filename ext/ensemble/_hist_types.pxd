@@ -1,7 +1,7 @@
 # The records that the parts of the histogram engine share.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from _types cimport Node
+from _types cimport GrowingTree, Rank
 
 
 # Bins up to `bin` of the observed values go left, and the bin of NaN too if nan_left.
@@ -19,14 +19,13 @@ cdef struct BinSplit:
 
 # A leaf that may still be split: rows[start:end] are its rows.
 cdef struct Leaf:
+    Rank rank
     int64_t start
     int64_t end
     int64_t depth
-    int64_t node
     double weight
     double total                 # sum of w g
     double impurity
-    double priority
     uint64_t key
     double* hist                 # NULL where it was given up to save memory
     BinSplit split
@@ -72,12 +71,8 @@ cdef struct HistGrower:
     double min_weight_leaf
     double min_impurity_decrease
     int64_t max_features
-    int64_t max_nodes
     double root_weight
     double root_impurity
     # Result.
-    Node* nodes
-    int64_t* bins                # the bin of each node's split
-    int64_t n_nodes
-    int64_t capacity
-    int64_t depth
+    GrowingTree tree
+    int64_t* bins                # the bin of each node's split, in room for as many

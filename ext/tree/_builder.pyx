@@ -10,6 +10,9 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
 from _criterion cimport by_variance, node_statistics, x_log_x
+from _growth cimport (
+    append_leaf, DONE, is_worth_it, NO_MEMORY, plant, pop, push, Status, TOO_MANY_NODES
+)
 from _partition cimport divide, divide_columns, mark_sides
 from _penalty cimport mark_readers
 from _split cimport find_split, mix
@@ -31,13 +34,6 @@ NODE_FIELDS = np.dtype(
         ("value", np.float64),
     ]
 )
-
-cdef enum Status:
-    DONE = 0
-    NO_MEMORY = 1
-    TOO_MANY_NODES = 2
-
-cdef double EPSILON = 2.220446049250313e-16
 
 
 def grow(
@@ -144,10 +140,9 @@ def grow(
     g.min_weight_leaf = min_weight_leaf
     g.min_impurity_decrease = min_impurity_decrease
     g.max_features = max_features
-    g.max_nodes = max_nodes
     try:
         with nogil:
-            status = _allocate(&g)
+            status = _allocate(&g, max_nodes)
             if status == DONE:
                 _take_rows(&g, &shared[0, 0])
                 if max_leaf_nodes < 0:
@@ -162,23 +157,21 @@ def grow(
                 f"with {n_classes} classes take {8e-9 * max_nodes * n_classes:.1f} GB; "
                 "set max_depth or max_leaf_nodes"
             )
-        nodes = np.empty(g.n_nodes, dtype=NODE_FIELDS)
+        nodes = np.empty(g.tree.n_nodes, dtype=NODE_FIELDS)
         _copy_nodes(nodes.view(np.uint8), &g)
-        return nodes, leaf_ids, g.depth
+        return nodes, leaf_ids, g.tree.depth
     finally:
         _release(&g)
 
 
 cdef void _copy_nodes(uint8_t[::1] out, Grower* g):
-    memcpy(&out[0], g.nodes, g.n_nodes * sizeof(Node))
+    memcpy(&out[0], g.tree.nodes, g.tree.n_nodes * sizeof(Node))
 
 
-cdef Status _allocate(Grower* g) noexcept nogil:
+cdef Status _allocate(Grower* g, int64_t max_nodes) noexcept nogil:
     cdef int64_t k, classes = 0 if by_variance(g) and g.n_classes != 2 else g.n_classes
+    cdef Status planted = plant(&g.tree, max_nodes)
     g.n_rows = 0
-    g.n_nodes = 0
-    g.capacity = 64
-    g.depth = 0
     g.stamp = 0
     g.rows = <int32_t*> malloc(g.n * sizeof(int32_t))
     g.buffer = <int32_t*> malloc(g.n * sizeof(int32_t))
@@ -201,10 +194,10 @@ cdef Status _allocate(Grower* g) noexcept nogil:
     g.features = <int64_t*> malloc(g.d * sizeof(int64_t))
     g.used_at = <int64_t*> calloc(g.d, sizeof(int64_t))
     g.splits = <Split*> malloc(g.d * sizeof(Split))
-    g.nodes = <Node*> malloc(g.capacity * sizeof(Node))
     if (
-        g.rows == NULL or g.buffer == NULL or g.side == NULL or g.counts == NULL
-        or g.features == NULL or g.used_at == NULL or g.splits == NULL or g.nodes == NULL
+        planted != DONE
+        or g.rows == NULL or g.buffer == NULL or g.side == NULL or g.counts == NULL
+        or g.features == NULL or g.used_at == NULL or g.splits == NULL
         or (g.scope == ROW_SCOPE and g.relied == NULL)
         or (by_variance(g) and g.target == NULL)
         or (g.criterion == ENTROPY and g.w == NULL and g.xlogx == NULL)
@@ -227,7 +220,7 @@ cdef void _release(Grower* g) noexcept nogil:
     free(g.features)
     free(g.used_at)
     free(g.splits)
-    free(g.nodes)
+    free(g.tree.nodes)
 
 
 # Rows of positive weight, in row order and in the order of every column.
@@ -303,7 +296,7 @@ cdef Status _best_first(Grower* g, uint64_t seed, int64_t max_leaf_nodes) noexce
     while status == DONE and size > 0 and left > 0:
         left -= 1
         best = heap[0]
-        _pop(heap, &size)
+        pop(heap, &size, sizeof(Candidate))
         _split_node(g, &best.frame, &best.split, &children[0], &children[1])
         for k in range(2):
             if status == DONE:
@@ -326,45 +319,10 @@ cdef Status _offer(
         _make_leaf(g, frame)
         return DONE
     candidate.frame = frame[0]
-    candidate.priority = candidate.split.net * frame.weight / g.total_weight
-    _push(heap, size, &candidate)
+    candidate.rank.node = frame.node
+    candidate.rank.priority = candidate.split.net * frame.weight / g.total_weight
+    push(heap, size, &candidate, sizeof(Candidate))
     return DONE
-
-
-cdef inline bint _before(Candidate* a, Candidate* b) noexcept nogil:
-    if a.priority != b.priority:
-        return a.priority > b.priority
-    return a.frame.node < b.frame.node
-
-
-cdef void _push(Candidate* heap, int64_t* size, Candidate* candidate) noexcept nogil:
-    cdef int64_t at = size[0], above
-    size[0] += 1
-    while at > 0:
-        above = (at - 1) // 2
-        if not _before(candidate, &heap[above]):
-            break
-        heap[at] = heap[above]
-        at = above
-    heap[at] = candidate[0]
-
-
-cdef void _pop(Candidate* heap, int64_t* size) noexcept nogil:
-    cdef int64_t at = 0, below
-    cdef Candidate last
-    size[0] -= 1
-    last = heap[size[0]]
-    while True:
-        below = 2 * at + 1
-        if below >= size[0]:
-            break
-        if below + 1 < size[0] and _before(&heap[below + 1], &heap[below]):
-            below += 1
-        if not _before(&heap[below], &last):
-            break
-        heap[at] = heap[below]
-        at = below
-    heap[at] = last
 
 
 cdef void _start(Grower* g, uint64_t seed, Frame* root) noexcept nogil:
@@ -390,36 +348,14 @@ cdef void _describe(Grower* g, Frame* frame) noexcept nogil:
 
 
 cdef Status _add_node(Grower* g, Frame* frame) noexcept nogil:
-    cdef Node* larger
-    cdef Node* node
-    if g.n_nodes >= g.max_nodes:
-        return TOO_MANY_NODES
-    if g.n_nodes == g.capacity:
-        larger = <Node*> realloc(g.nodes, 2 * g.capacity * sizeof(Node))
-        if larger == NULL:
-            return NO_MEMORY
-        g.nodes = larger
-        g.capacity *= 2
-    frame.node = g.n_nodes
-    g.n_nodes += 1
-    node = &g.nodes[frame.node]
-    node.left = -1
-    node.right = -1
-    node.feature = -2
-    node.threshold = -2.0
-    node.impurity = frame.impurity
-    node.n_samples = frame.end - frame.start
-    node.weight = frame.weight
-    node.missing_go_to_left = 0
-    node.parent = frame.parent
-    node.value = frame.mean
-    if frame.parent >= 0:
-        if frame.is_left:
-            g.nodes[frame.parent].left = frame.node
-        else:
-            g.nodes[frame.parent].right = frame.node
-    g.depth = max(g.depth, frame.depth)
-    return DONE
+    cdef Node leaf
+    frame.node = g.tree.n_nodes
+    leaf.parent = frame.parent
+    leaf.n_samples = frame.end - frame.start
+    leaf.weight = frame.weight
+    leaf.impurity = frame.impurity
+    leaf.value = frame.mean
+    return append_leaf(&g.tree, &leaf, frame.is_left, frame.depth)
 
 
 cdef bint _search(Grower* g, Frame* frame, Split* split) noexcept nogil:
@@ -428,12 +364,10 @@ cdef bint _search(Grower* g, Frame* frame, Split* split) noexcept nogil:
     find_split(g, frame, split)
     if split.feature < 0:
         return False
-    # The limit on the decrease is about the impurity alone, as in scikit-learn.
-    if (
-        split.gain * frame.weight / g.total_weight + EPSILON < g.min_impurity_decrease
-    ):
-        return False
-    return not (g.stop_on_net_loss and split.net <= 1e-10 * frame.impurity)
+    return is_worth_it(
+        split.gain, split.net, frame.impurity, frame.weight, g.total_weight,
+        g.min_impurity_decrease, g.stop_on_net_loss,
+    )
 
 
 cdef void _make_leaf(Grower* g, Frame* frame) noexcept nogil:
@@ -447,7 +381,7 @@ cdef void _split_node(
 ) noexcept nogil:
     cdef int64_t n = frame.end - frame.start
     cdef Frame parent = frame[0]
-    cdef Node* node = &g.nodes[parent.node]
+    cdef Node* node = &g.tree.nodes[parent.node]
     node.feature = split.feature
     node.threshold = split.threshold
     # Where no NaN was seen, those met at prediction follow the larger child.

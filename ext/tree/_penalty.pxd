@@ -11,8 +11,8 @@ cdef inline void mark_path(Grower* g, Frame* frame) noexcept nogil:
         return
     g.stamp += 1
     while node >= 0:
-        g.used_at[g.nodes[node].feature] = g.stamp
-        node = g.nodes[node].parent
+        g.used_at[g.tree.nodes[node].feature] = g.stamp
+        node = g.tree.nodes[node].parent
 
 
 # Sum of w s m over the rows of the node; columns without a missing value cost nothing.

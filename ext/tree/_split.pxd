@@ -48,9 +48,19 @@ cdef inline uint64_t mix(uint64_t z) noexcept nogil:
     return z ^ (z >> 31)
 
 
+# Puts one of the features from place `at` on there, by the next number of the node's own sequence.
+cdef inline void draw_feature(
+    int64_t* features, int64_t at, int64_t n, uint64_t* state
+) noexcept nogil:
+    cdef int64_t drawn
+    state[0] = mix(state[0])
+    drawn = at + <int64_t> (state[0] % <uint64_t> (n - at))
+    features[at], features[drawn] = features[drawn], features[at]
+
+
 # Fills `best`; its feature is -1 when no feature separates two rows.
 cdef inline void find_split(Grower* g, Frame* frame, Split* best) noexcept nogil:
-    cdef int64_t visited, swap, j, found = 0
+    cdef int64_t visited, j, found = 0
     cdef uint64_t state = frame.key
     best.feature = -1
     _prepare(g, frame)
@@ -62,9 +72,7 @@ cdef inline void find_split(Grower* g, Frame* frame, Split* best) noexcept nogil
         if visited >= g.max_features and found > 0:
             break
         if g.max_features < g.d:
-            state = mix(state)
-            swap = visited + <int64_t> (state % <uint64_t> (g.d - visited))
-            g.features[visited], g.features[swap] = g.features[swap], g.features[visited]
+            draw_feature(g.features, visited, g.d, &state)
         if _search_feature(g, frame, g.features[visited], &g.splits[found]):
             found += 1
     _choose(g, frame, found, best)

@@ -28,6 +28,21 @@ cdef struct Node:
     double value                 # mean target, or share of class 1 of two
 
 
+# The nodes there are, in room for `capacity` of them.
+cdef struct GrowingTree:
+    Node* nodes
+    int64_t n_nodes
+    int64_t capacity
+    int64_t max_nodes
+    int64_t depth
+
+
+# When a record that waits on a heap has its turn.
+cdef struct Rank:
+    double priority
+    int64_t node
+
+
 # A node that waits to be searched or divided: rows[start:end] are its rows.
 cdef struct Frame:
     int64_t start
@@ -56,7 +71,7 @@ cdef struct Split:
 
 
 cdef struct Candidate:
-    double priority
+    Rank rank
     Frame frame
     Split split
 
@@ -108,8 +123,4 @@ cdef struct Grower:
     int64_t max_features
     double total_weight
     # Result.
-    Node* nodes
-    int64_t n_nodes
-    int64_t capacity
-    int64_t max_nodes
-    int64_t depth
+    GrowingTree tree
