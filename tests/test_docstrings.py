@@ -15,6 +15,7 @@ GOOD = '''
 """A module."""
 
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import StrOptions
 
 
 class Good(BaseEstimator):
@@ -26,7 +27,7 @@ class Good(BaseEstimator):
         The price.
     cap : int or None, default=None
         Largest number of rows.
-    device : str, default="cpu"
+    device : {"auto", "cpu"}, default="cpu"
         Where to train: "cpu", "auto" or a torch device string.
 
     Attributes
@@ -43,6 +44,12 @@ class Good(BaseEstimator):
     >>> Good().alpha
     1.0
     """
+
+    _parameter_constraints = {
+        "alpha": [float],
+        "cap": [int, None],
+        "device": [StrOptions({"auto", "cpu"})],
+    }
 
     def __init__(self, alpha=1.0, cap=None, device="cpu"):
         self.alpha = alpha
@@ -116,9 +123,12 @@ def test_a_complete_docstring_passes(load):
         ("float, default=1.0", "float, default=2.0", "SK05"),
         ("float, default=1.0", "float", "SK05"),
         ("int or None, default=None", "int, default=None", "SK06"),
-        ('str, default="cpu"', "str, default='cpu'", "SK06"),
+        ('default="cpu"\n', "default='cpu'\n", "SK06"),
         ("n_seen_ : int", "n_seen_ : ndarray of int of shape (1,)", "SK06"),
         ("Where to train:", "Where training happens:", "SK07"),
+        ('"cap": [int, None]', '"cap": [int]', "SK08"),
+        ('"alpha": [float]', '"alpha": [float, None]', "SK08"),
+        ('{"auto", "cpu"}, default', '{"auto", "cpu", "tpu"}, default', "SK08"),
         ("    References\n    ----------\n    A paper.\n", "", "SK02"),
         ("    Examples\n    --------\n    >>> Good().alpha\n    1.0\n", "", "SK02"),
     ],

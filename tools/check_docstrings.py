@@ -12,6 +12,7 @@ SK04  a word such as coef_ stands outside of backticks, where reST takes it for 
 SK05  a default is missing, or is not that of the signature
 SK06  a type is not written in the form that all others have
 SK07  the description of a shared parameter does not begin as it does elsewhere
+SK08  the type of a parameter is not what the estimator's validation takes
 
 Run ``python tools/check_docstrings.py``; the exit status is 1 if there is a problem.
 """
@@ -27,7 +28,7 @@ import tomllib
 from pathlib import Path
 
 import numpydoc.validate
-from docstring_words import words_problems
+from docstring_words import constraint_problems, words_problems
 from numpydoc.docscrape import ClassDoc, NumpyDocString
 from sklearn.base import BaseEstimator
 
@@ -123,6 +124,7 @@ def estimator_problems(cls):
     } | {name for name in dir(cls) if isinstance(inspect.getattr_static(cls, name), property)}
     for name in sorted(assigned_attributes(cls) - documented):
         problems.append(("SK01", f"Attribute {name!r} is set but not in the Attributes section"))
+    problems += constraint_problems(parsed, getattr(cls, "_parameter_constraints", {}))
     return problems
 
 

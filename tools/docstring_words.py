@@ -1,13 +1,15 @@
 """What the entries of a docstring must say in one way all over the library.
 
 A parameter that many classes share begins with the same words in all of them, a default that is
-written down is the one of the signature, and types have one form.
+written down is the one of the signature, and types have one form and say what validation takes.
 """
 
 import ast
 import fractions
 import pydoc
 import re
+
+from sklearn.utils._param_validation import StrOptions
 
 # Name of a parameter or attribute: how its description begins, wherever it is documented.
 BEGINNINGS = {
@@ -31,6 +33,7 @@ _DEFAULT = re.compile(r", default=(.+)$")
 _DTYPE_FIRST = re.compile(
     r"\b(?:ndarray|array-like|Tensor|Parameter) of \w+(?:,| of) shape|bool ndarray of shape"
 )
+_MEANS_NONE_TOO = ("random_state", "cv_object")
 _TAKES_ARRAYS = re.compile(r"\{?array-like")
 
 
@@ -55,6 +58,32 @@ def words_problems(docstring, signature, is_method=False):
         yield from _default_problems(entry, signature, is_method)
     for entry in docstring["Returns"]:
         yield from _type_problems(entry)
+
+
+def constraint_problems(docstring, constraints):
+    """Yield (code, message) for each parameter whose type is not what validation takes.
+
+    Parameters
+    ----------
+    docstring : numpydoc.docscrape.NumpyDocString
+        The parsed docstring of an estimator.
+    constraints : dict of str to list
+        Its ``_parameter_constraints``.
+    """
+    for entry in docstring["Parameters"]:
+        kinds = _DEFAULT.sub("", entry.type)
+        for name in entry.name.split(", "):
+            allowed = constraints.get(name)
+            if not isinstance(allowed, list):  # "no_validation", or no constraint
+                continue
+            takes_none = any(kind is None or kind in _MEANS_NONE_TOO for kind in allowed)
+            if takes_none != ("None" in kinds):
+                verb = "takes" if takes_none else "refuses"
+                yield "SK08", f"{name!r} {verb} None, unlike its type says"
+            options = [kind.options for kind in allowed if isinstance(kind, StrOptions)]
+            unknown = set(re.findall(r'"(\w+)"', kinds)).difference(*options)
+            if options and unknown:
+                yield "SK08", f"{name!r} refuses {sorted(unknown)}, which its type lists"
 
 
 def _beginning_problems(entry):

@@ -90,8 +90,8 @@ class CATEBounder(BaseCATEBounder):
         Starts of the partition; the one with the least honest width on the held-out rows wins.
 
     max_reference : int, default=2000
-        Most instruments that are averaged over, and most covariate rows that the partition is
-        learnt from. Memory grows with its square.
+        Largest number of instruments that are averaged over, and of covariate rows that the
+        partition is learnt from. Memory grows with its square.
 
     cv : int or None, default=None
         Number of folds for cross-fitted nuisances: the partition is learnt from tables whose

@@ -37,7 +37,7 @@ class MAGradientBoostingClassifier(ClassifierMixin, BaseMAGradientBoosting):
         tree reads becomes free of charge on all rows, as every row passes every tree when it is
         predicted.
 
-    max_depth : int, default=3
+    max_depth : int or None, default=3
         Greatest depth of a tree. None sets no limit.
 
     min_samples_split : int or float, default=2

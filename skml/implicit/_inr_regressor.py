@@ -118,7 +118,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
         The network with the best weights, from coordinates in [-1, 1] to scaled values: a
         `CoordinateMLP`, or a copy of `module`.
     coord_min_ : ndarray of shape (n_features,)
-        Smallest coordinates seen in `fit`.
+        Least coordinates seen in `fit`.
     coord_scale_ : ndarray of shape (n_features,)
         A coordinate x is mapped to (x - min) scale - 1; 0 where all were equal: to 0.
     target_min_, target_scale_ : float

@@ -144,7 +144,7 @@ class FeatureRelianceDisplay(AxesMixin):
         ax : matplotlib Axes or None, default=None
             Axes to draw on; None: new ones.
         max_features : int, default=20
-            Greatest number of features to show; those without a missing value are left out, unless
+            Largest number of features to show; those without a missing value are left out, unless
             none has one.
         **bar_params : dict
             Passed to `Axes.barh` for the bars of the reliance.

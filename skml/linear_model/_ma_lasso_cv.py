@@ -71,7 +71,7 @@ class MALassoCV(MALasso):
         Bound on the duality gap, as a share of the mean square of the centred target.
 
     n_jobs : int or None, default=None
-        Jobs over splits and values of `beta`. The result does not depend on it.
+        Number of jobs over splits and values of `beta`. It does not change any result.
 
     Attributes
     ----------

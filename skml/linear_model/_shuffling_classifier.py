@@ -114,7 +114,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         rows in the predictor of this class against the rest.
 
     n_jobs : int or None, default=None
-        Predictors of classes that are trained at the same time; the result does not depend on it.
+        Number of threads that train the predictors of classes. It does not change any result.
 
     warm_start : bool, default=False
         Whether `fit` starts from the coefficients of the last one. "constant", "invscaling" and

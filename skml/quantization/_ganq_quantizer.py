@@ -57,7 +57,7 @@ default="auto"
     dtype : {"float32", "float64"}, default="float32"
         Precision of the alternation. Factorisation and table systems are always float64.
     n_jobs : int or None, default=None
-        OpenMP threads of the row loops; None means 1 and -1 all cores. BLAS has its own.
+        Number of OpenMP threads of the row loops; None means 1 and -1 all cores. BLAS has its own.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ class GPTQQuantizer(BaseWeightQuantizer):
         Columns whose corrections are collected before the columns behind them are updated. It
         changes the speed, not the result.
     n_jobs : int or None, default=None
-        OpenMP threads of the row loops; None means 1 and -1 all cores. BLAS has its own.
+        Number of OpenMP threads of the row loops; None means 1 and -1 all cores. BLAS has its own.
 
     Attributes
     ----------

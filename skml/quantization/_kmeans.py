@@ -21,7 +21,7 @@ class KMeansQuantizer(BaseWeightQuantizer):
         How much each weight of a row counts where :meth:`quantize` is given no sensitivity:
         the diagonal of the Gram matrix (the mean square of the weight's input), or all alike.
     n_jobs : int or None, default=None
-        OpenMP threads; None means 1 and -1 all cores.
+        Number of OpenMP threads; None means 1 and -1 all cores.
 
     Attributes
     ----------
