@@ -125,6 +125,7 @@ def test_a_complete_docstring_passes(load):
         ("int or None, default=None", "int, default=None", "SK06"),
         ('default="cpu"\n', "default='cpu'\n", "SK06"),
         ("n_seen_ : int", "n_seen_ : ndarray of int of shape (1,)", "SK06"),
+        ("n_seen_ : int", "n_seen_ : int, default=0", "SK06"),
         ("Where to train:", "Where training happens:", "SK07"),
         ('"cap": [int, None]', '"cap": [int]', "SK08"),
         ('"alpha": [float]', '"alpha": [float, None]', "SK08"),

@@ -52,7 +52,7 @@ def words_problems(docstring, signature, is_method=False):
     """
     for section in ("Parameters", "Attributes"):
         for entry in docstring[section]:
-            yield from _type_problems(entry)
+            yield from _type_problems(entry, is_attribute=section == "Attributes")
             yield from _beginning_problems(entry)
     for entry in docstring["Parameters"]:
         yield from _default_problems(entry, signature, is_method)
@@ -93,13 +93,15 @@ def _beginning_problems(entry):
         yield "SK07", f"{entry.name!r} does not begin with {expected!r}, as it does elsewhere"
 
 
-def _type_problems(entry):
+def _type_problems(entry, is_attribute=False):
     where = f"The type of {entry.name!r}" if entry.name else "The type that is returned"
     if _DTYPE_FIRST.search(entry.type):
         yield "SK06", f"{where} is not of the form 'ndarray of shape (...), dtype ...'"
     default = _DEFAULT.search(entry.type)
     if default is None:
         return
+    if is_attribute:
+        yield "SK06", f"{where} has a default, which attributes have not"
     kinds = entry.type[: default.start()]
     if default[1] == "None" and "None" not in kinds and not _TAKES_ARRAYS.match(kinds):
         yield "SK06", f"{where} does not say 'or None', which is the default"

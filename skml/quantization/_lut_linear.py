@@ -44,10 +44,15 @@ class LUTLinear(nn.Module):
         Packed codes, see :func:`pack_codes`.
     codebook : torch.nn.Parameter of shape (out_features, 2**bits), dtype float32
         Levels of each row.
-    bias : bool, default=True
+    bias : torch.nn.Parameter of shape (out_features,), dtype float32, or None
         What is added.
     weight : LUTWeight
         The weight in numpy, sharing memory with a layer on the CPU.
+
+    See Also
+    --------
+    LUTWeight : The same weight without torch.
+    quantize_module : Puts such layers in the place of those of a network.
 
     Notes
     -----

@@ -29,6 +29,10 @@ def pack_codes(codes, bits):
     ValueError
         If a code does not fit in ``bits``, or ``bits`` is not an integer from 1 to 8.
 
+    See Also
+    --------
+    unpack_codes : The way back.
+
     Notes
     -----
     Code ``j`` of word ``l`` in block ``b`` lies in bits ``[bits * j, bits * (j + 1))`` and belongs
@@ -82,6 +86,10 @@ def unpack_codes(words, bits, n):
     ------
     ValueError
         If the number of words does not belong to ``n`` inputs of ``bits`` bits.
+
+    See Also
+    --------
+    pack_codes : The way there.
 
     Examples
     --------

@@ -146,6 +146,11 @@ class LUTWeight(_PackedWeight):
     info : dict
         What the quantizer has to report, such as the number of iterations.
 
+    See Also
+    --------
+    UniformWeight : Levels that are evenly spaced.
+    lut_matmul : The product with such a weight.
+
     Examples
     --------
     >>> import numpy as np
@@ -263,6 +268,11 @@ class UniformWeight(_PackedWeight):
         Inputs that share a scale of activations, a multiple of 16; -1 is the whole row.
     info : dict
         What the quantizer has to report.
+
+    See Also
+    --------
+    LUTWeight : Levels from a table for each row.
+    uniform_matmul : The product with such a weight.
 
     Examples
     --------

@@ -38,7 +38,7 @@ class EstimatorList(list):
 
     Attributes
     ----------
-    skipped : dict of str to str or None, default=None
+    skipped : dict of str to str
         As given; ``len(estimators.skipped)`` is the number of names left out.
     """
 

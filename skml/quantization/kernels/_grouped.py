@@ -46,6 +46,10 @@ def grouped_matmul(X, weights, offsets, out=None, *, n_threads=None, backend="au
     RuntimeError
         If the machine does not run the backend.
 
+    See Also
+    --------
+    lut_matmul, uniform_matmul, int8_matmul : The product with one weight.
+
     Notes
     -----
     Tiles of 64 weight rows and up to 16 rows of X of all problems form one list, sorted by

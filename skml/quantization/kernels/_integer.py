@@ -55,6 +55,11 @@ def int8_matmul(
     RuntimeError
         If the machine does not run the backend.
 
+    See Also
+    --------
+    uniform_matmul : The same without rounding the inputs.
+    grouped_matmul : Several weights in one call.
+
     Notes
     -----
     For sample t, row i and a group g of inputs that share all scales,

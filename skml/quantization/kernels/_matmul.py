@@ -40,6 +40,11 @@ def lut_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="auto"
     RuntimeError
         If the machine does not run the backend.
 
+    See Also
+    --------
+    uniform_matmul : The same with evenly spaced levels.
+    skml.quantization.LUTLinear : The product as a layer of a torch network.
+
     Notes
     -----
     Codes are decoded in registers. From a number of samples on (:func:`kernel_info`) panels of the
@@ -89,6 +94,11 @@ def uniform_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="a
         If shapes do not fit, or an argument has no meaning.
     RuntimeError
         If the machine does not run the backend.
+
+    See Also
+    --------
+    lut_matmul : The same with a table of levels for each row.
+    int8_matmul : The same with rounded inputs.
 
     Notes
     -----
