@@ -55,8 +55,8 @@ plt.show()
 
 # %%
 # Without a price, twenty stages rely on the missing answers of nearly everybody. A price of .01
-# keeps the reliance below 20 % at the same AUROC; with .03 or more it hardly grows after the first
-# stages, because what is free by then is read again and again.
+# keeps the reliance below 20 % at nearly the same AUROC; with .03 or more it hardly grows after the
+# first stages, because what is free by then is read again and again.
 #
 # What is free after it was read
 # ------------------------------

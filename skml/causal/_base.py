@@ -65,7 +65,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
         return (s2 - s1) * self._unit_bounds(self._checked(X))
 
     def predict(self, X):
-        """Give the middle between the bounds, which need not be near the effect.
+        """Return the middle between the bounds, which need not be near the effect.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
         return self.predict_bounds(X).mean(axis=1)
 
     def predict_cells(self, X):
-        """Give the quantities of each cell that the bounds are made of.
+        """Return the quantities of each cell that the bounds are made of.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
         return bounds[:, 0] > bounds[:, 1]
 
     def score(self, X, y, *, treatment=None, instrument=None, sample_weight=None):
-        """Minus the honest width of the bounds on held-out rows, relative to the outcome range.
+        """Return minus the honest width of the bounds on held-out rows, over the outcome range.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
         )
 
     def bootstrap_bounds(self, X, n_resamples=200, confidence_level=0.95, *, n_jobs=None):
-        """Pointwise confidence intervals: the nuisances are fitted again, the cells are kept.
+        """Compute pointwise confidence intervals: nuisances are fitted again, the cells kept.
 
         Parameters
         ----------

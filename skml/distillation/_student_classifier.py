@@ -13,7 +13,7 @@ class LogitPredictionMixin:
     """Methods of a classifier that has a module in `_predictor`, and `input_shape_`."""
 
     def predict(self, X):
-        """Predict classes.
+        """Predict the class of each row.
 
         Parameters
         ----------
@@ -29,7 +29,7 @@ class LogitPredictionMixin:
         return self.classes_[columns]
 
     def predict_proba(self, X):
-        """Predict class probabilities.
+        """Predict the probability of each class.
 
         Parameters
         ----------

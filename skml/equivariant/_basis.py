@@ -24,7 +24,7 @@ def equivariant_basis(
     colors_in=None,
     colors_out=None,
 ):
-    r"""Basis of the linear maps between tensor powers that are equivariant under a group.
+    r"""Compute a basis of the linear maps between tensors that are equivariant under a group.
 
     Parameters
     ----------

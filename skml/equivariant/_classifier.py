@@ -174,7 +174,7 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
         return self
 
     def predict(self, X):
-        """Predict the most probable class.
+        """Predict the class of each row.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
         return self.classes_[self._outputs(X)[:, :, 0].argmax(axis=1)]
 
     def predict_proba(self, X):
-        """Predict the probabilities of the classes.
+        """Predict the probability of each class.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X):
-        """Predict the logarithms of the probabilities of the classes.
+        """Predict the logarithm of the probability of each class.
 
         Parameters
         ----------

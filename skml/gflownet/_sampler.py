@@ -353,7 +353,7 @@ Process, default="autoregressive"
         return self._encoder.decode(self._solution.sample(int(n_samples), rng))
 
     def score_samples(self, X):
-        """Log-probability of each object, summed over all paths that lead to it.
+        """Return the log-probability of each object, summed over all paths that lead to it.
 
         Parameters
         ----------
@@ -382,7 +382,7 @@ Process, default="autoregressive"
         return result
 
     def score(self, X, y=None, *, sample_weight=None):
-        """Mean log-probability, weighted by scores where they are given.
+        """Return the mean log-probability, weighted by scores where they are given.
 
         Parameters
         ----------
@@ -412,7 +412,7 @@ Process, default="autoregressive"
         return float(np.average(log_p[counted], weights=weights[counted]))
 
     def policy(self, states):
-        """Probabilities of the actions.
+        """Return the probabilities of the actions.
 
         Parameters
         ----------
@@ -428,7 +428,7 @@ Process, default="autoregressive"
         return self._solution.policy(checked_states(self.process_, states))
 
     def state_values(self, states):
-        """Values of states.
+        """Return the values of states.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ class TargetComparisonMixin:
     """Methods that compare p(x) with R(x) / Z over all objects, without sampling."""
 
     def distribution(self):
-        """Sampled and target distribution over all objects.
+        """Return the sampled and the target distribution over all objects.
 
         For sequences with scores in a table these are the objects of X.
 
@@ -27,7 +27,7 @@ class TargetComparisonMixin:
         return self._encoder.decode(objects), p, target
 
     def l1_distance(self):
-        """Sum over all objects of the difference between p(x) and R(x) / Z.
+        """Return the sum over all objects of the difference between p(x) and R(x) / Z.
 
         Returns
         -------
@@ -39,7 +39,7 @@ class TargetComparisonMixin:
         return float(np.abs(p - target).sum() + abs(p.sum() - target.sum()))
 
     def accuracy(self):
-        """Mean reward of samples as a share of that under the target, in percent.
+        """Return the mean reward of samples as a share of that under the target, in percent.
 
         Returns
         -------

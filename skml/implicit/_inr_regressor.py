@@ -366,7 +366,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
         return self._checked(values, X)
 
     def psnr(self, X, y):
-        """Peak signal-to-noise ratio of the predictions.
+        """Compute the peak signal-to-noise ratio of the predictions.
 
         Parameters
         ----------
@@ -409,7 +409,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
         return kernel
 
     def gradient(self, X):
-        """Derivative of the values by the coordinates.
+        """Compute the derivative of the values by the coordinates.
 
         Parameters
         ----------

@@ -190,7 +190,7 @@ class MALasso(MALinearModel, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X):
-        """Predict the target of each row.
+        """Predict the value of each row.
 
         Parameters
         ----------

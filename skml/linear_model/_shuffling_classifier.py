@@ -385,7 +385,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
-        """Estimate the probability of each class.
+        """Predict the probability of each class.
 
         Parameters
         ----------
@@ -413,7 +413,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X):
-        """Estimate the logarithm of the probability of each class.
+        """Predict the logarithm of the probability of each class.
 
         Parameters
         ----------

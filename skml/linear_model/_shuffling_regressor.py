@@ -331,7 +331,7 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         self.coef_ = self.coef_[0]
 
     def predict(self, X):
-        """Predict the target.
+        """Predict the value of each row.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
         return np.exp(predictor) if self._loss().has_log_link else predictor
 
     def score(self, X, y, sample_weight=None):
-        """Return R², or D² for "poisson" and "gamma".
+        """Return the R² of the prediction, or the D² for "poisson" and "gamma".
 
         Parameters
         ----------

@@ -186,7 +186,7 @@ default="auto"
 
     @property
     def n_iter_(self):
-        """Alternations that `quantize` makes at most; it does not change the quantizer."""
+        """Largest number of alternations of `quantize`; it does not change the quantizer."""
         check_is_fitted(self)
         return self.max_iter
 

@@ -230,7 +230,7 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def classes_(self):
-        """Labels of the classes, for a classifier."""
+        """Class labels, for a classifier."""
         return self.estimator_.classes_
 
     def __sklearn_tags__(self):
