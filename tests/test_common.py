@@ -27,8 +27,8 @@ from skml.utils.estimator_checks import (
 CHECK_PARAMS = {
     "MARandomForestClassifier": {"n_estimators": 5},
     "MARandomForestRegressor": {"n_estimators": 5},
-    "ATEscDistiller": {"max_iter": 2},
-    "DataFreeDistiller": {"max_iter": 2},
+    "ATEscDistiller": {"max_iter": 1},
+    "DataFreeDistiller": {"max_iter": 1},
     "CATEBounder": {"max_iter": 10, "max_epochs": 3, "hidden_layer_sizes": (8,)},
     "FunctionalTimeEncoder": {"max_iter": 50},
     "INRRegressor": {"max_iter": 50},

@@ -10,7 +10,7 @@ import pytest
 from skml.utils._contract_compare import assert_same
 from skml.utils._contract_inputs import fitted, inputs_for
 from skml.utils.estimator_checks import make_instance
-from tests._estimators import CLASSES, quick_estimator
+from tests._estimators import CLASSES, tiny_estimator
 
 # skops calls a type trusted when it knows it; these packages are the ones whose types may be
 # left to be confirmed by the user. `tests` holds the adapters that derive extra arrays.
@@ -44,7 +44,7 @@ def fitted_estimators():
 
     def get(name):
         if name not in known:
-            estimator = quick_estimator(name)
+            estimator = tiny_estimator(name)
             estimator, inputs = fitted(estimator, inputs_for(estimator))
             known[name] = estimator, inputs, inputs.outputs(estimator)
         return known[name]

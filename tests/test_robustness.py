@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from skml.utils._contract_inputs import _DefaultInputs, fresh
 from skml.utils._tags import takes_two_d_array
 from skml.utils.estimator_checks import make_instance
-from tests._estimators import CLASSES, quick_estimator
+from tests._estimators import CLASSES, quick_estimator, tiny_estimator
 
 NAMES = [name for name, cls in CLASSES.items() if takes_two_d_array(make_instance(cls))]
 
@@ -53,7 +53,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_memory_layout_does_not_matter(name):
-    estimator = quick_estimator(name)
+    estimator = tiny_estimator(name)
     inputs = _DefaultInputs(estimator)("small")
     inputs.fit(estimator)
     expected = inputs.outputs(estimator)

@@ -1,7 +1,8 @@
-"""Cases for the CUDA kernels in numba's simulator; ``python _cuda_simulator.py CASE`` runs one.
+"""Cases for the CUDA kernels in numba's simulator, in a process of their own.
 
-The simulator must be asked for before numba is imported, so the tests start this file in a process
-of its own and read what it prints: one object of JSON with the largest errors.
+The simulator must be asked for before numba is imported, so the tests start this file as a program.
+It reads names of cases, and answers each with one line: an object of JSON with the largest errors.
+One process serves all cases, since loading numba and torch takes as long as some of them.
 
 A simulated block is one Python thread per CUDA thread. Numba lets them all run and polls them; here
 they take turns instead, each running until it waits for the others. That is ten times faster, and
@@ -13,20 +14,46 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
 
 
-def simulate(case, timeout=240):
-    """Run a case in a process of its own and return what it measured."""
-    finished = subprocess.run(
-        [sys.executable, str(HERE), case],
-        env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=timeout, check=False,
-    )  # fmt: skip
-    assert finished.returncode == 0, finished.stderr[-4000:]
-    return json.loads(finished.stdout.splitlines()[-1])
+class Simulator:
+    """The process that runs the cases."""
+
+    def __init__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE)],
+            env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, case):
+        """What a case measured; a failure inside it is raised here."""
+        self._process.stdin.write(case + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, "The simulator has died."
+        result = json.loads(answer)
+        assert "traceback" not in result, result["traceback"]
+        return result
+
+    def stop(self):
+        """End the process, whatever it does, and close its files."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def serve():
+    """Answer the names of cases that come in."""
+    for case in sys.stdin:
+        try:
+            result = globals()[case.strip()]()
+        except Exception:
+            result = {"traceback": traceback.format_exc()}
+        print(json.dumps(result), flush=True)
 
 
 def take_turns():
@@ -377,4 +404,4 @@ if __name__ == "__main__":
     from skml.quantization.kernels._cuda._multiply import multiply, nothing
     from skml.quantization.kernels._cuda._weights import DeviceWeight, device_weight
 
-    print(json.dumps(globals()[sys.argv[1]]()))
+    serve()

@@ -8,22 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.quantization._cuda_simulator import simulate
+from tests.quantization._cuda_simulator import Simulator
 
 # Oracle 7 asks for 3e-6; float32 sums of a few hundred products are closer.
 BOUND = 1e-6
 RUN_ALL = Path(__file__).resolve().parents[1] / "gpu" / "run_all.py"
 
 
+@pytest.fixture(scope="module")
+def simulate():
+    simulator = Simulator()
+    yield simulator.run
+    simulator.stop()
+
+
 @pytest.mark.parametrize("case", ["gemv", "long_rows", "pair_tables", "uniform", "small_batch"])
-def test_oracle_10_simulator_equals_numpy(case):
+def test_oracle_10_simulator_equals_numpy(case, simulate):
     errors = simulate(case)
     assert errors
     wrong = {name: error for name, error in errors.items() if not error < BOUND}
     assert not wrong
 
 
-def test_tensor_cores_in_the_simulator():
+def test_tensor_cores_in_the_simulator(simulate):
     """What is around the linked function; errors are in units of the last place of the type."""
     result = simulate("tensor_core")
     assert result.pop("type") == "float16"
@@ -32,7 +39,7 @@ def test_tensor_cores_in_the_simulator():
     assert max(result.values()) < 1.5
 
 
-def test_oracle_11_gradients_of_the_layer_in_the_simulator():
+def test_oracle_11_gradients_of_the_layer_in_the_simulator(simulate):
     result = simulate("linear")
     assert result.pop("torch.float16 comes back") is True
     assert result.pop("torch.bfloat16 comes back") is True
@@ -40,14 +47,14 @@ def test_oracle_11_gradients_of_the_layer_in_the_simulator():
     assert max(result.values()) < BOUND
 
 
-def test_oracle_08_integers_are_exact_in_the_simulator():
+def test_oracle_08_integers_are_exact_in_the_simulator(simulate):
     errors = simulate("integer")
     assert errors.pop("rows that are finite") == [True, False, True]
     assert len(errors) == 5
     assert max(errors.values()) < BOUND
 
 
-def test_oracle_09_grouped_equals_the_loop_in_the_simulator():
+def test_oracle_09_grouped_equals_the_loop_in_the_simulator(simulate):
     result = simulate("grouped")
     assert result["error"] < BOUND
     assert result["outliers"] < BOUND
@@ -74,7 +81,7 @@ def test_the_script_for_devices_runs_through(tmp_path):
     assert set(content) >= {"page", "rows", "gates", "versions", "machine", "copy_bytes_per_s"}
 
 
-def test_arguments_on_the_device():
+def test_arguments_on_the_device(simulate):
     result = simulate("contract")
     assert result["one-hot is exact"]
     assert result["float64 comes back"] == "float64"
