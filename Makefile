@@ -13,7 +13,7 @@ export MPLBACKEND := Agg
 # Rows and trees are spread over processes by pytest -n: one thread each.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test lint doctest unit sanitize endurance bench reproduce package docs build clean
+.PHONY: help demo test lint doctest unit sanitize endurance bench reproduce package across docs build clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make bench      time our code beside its peers; writes docs/benchmarks/ (PAGE=name for one)"
 	@echo "make reproduce  re-measure the papers' claims; writes docs/reproductions/ (PAGE=name for one)"
 	@echo "make package    build sdist and wheel, install the wheel into an empty environment, use it"
+	@echo "make across     pickle every estimator for another Python and back (PYTHON2=python3.13 EXTRAS=torch)"
 	@echo "make docs       build the documentation into docs/_build/html"
 	@echo "make clean      remove .venv and the build folder"
 
@@ -106,6 +107,10 @@ reproduce: $(VENV)/reproduce.stamp build
 
 package: $(VENV)/test.stamp
 	@$(BIN)/python tools/check_package.py
+
+across: $(VENV)/test.stamp build
+	@$(BIN)/python tools/check_pythons.py $(if $(PYTHON2),--other $(PYTHON2)) \
+	  $(if $(EXTRAS),--extras $(EXTRAS))
 
 docs: $(VENV)/docs.stamp build
 	@echo "==> documentation"
