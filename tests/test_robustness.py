@@ -1,9 +1,9 @@
 """Every estimator over a 2-D array survives odd but legal input.
 
 The data are small, and unlike what anybody would choose: single rows, constant and repeated
-columns, ties, numbers of any size, arrays that are views of others. A fit may refuse them with a
-ValueError that says why; no other error may come out, and what is fitted must answer with as many
-finite rows as it is asked for.
+columns, ties, missing cells in odd places, numbers of any size, arrays that are views of others. A
+fit may refuse them with a ValueError that says why; no other error may come out, and what is fitted
+must answer with as many finite rows as it is asked for.
 """
 
 import dataclasses
@@ -68,8 +68,8 @@ def test_memory_layout_does_not_matter(name):
 
 
 @st.composite
-def hostile_arrays(draw):
-    """A small finite array with ties, repeated and constant columns, of any scale."""
+def hostile_arrays(draw, allow_nan):
+    """A small array with ties, repeated and constant columns, of any scale, missing cells."""
     n_samples, n_features = draw(st.integers(1, 12)), draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     kind = draw(st.sampled_from(["ties", "normal", "constant", "repeated", "zeros"]))
@@ -84,7 +84,27 @@ def hostile_arrays(draw):
         X[:] = 0.0
     X *= 10.0 ** draw(st.sampled_from([0, 0, 0, -300, -30, 12, 30, 150]))
     dtype = draw(st.sampled_from([np.float64, np.float64, np.float32, np.int64]))
-    return np.clip(X, -1e9, 1e9).astype(dtype) if dtype != np.float64 else X
+    if dtype != np.float64:
+        X = np.clip(X, -1e9, 1e9).astype(dtype)
+    if allow_nan and dtype != np.int64:
+        missing = draw(st.sampled_from(["none", "cells", "column", "row", "corners", "all"]))
+        X[_missing_cells(missing, X.shape, rng)] = np.nan
+    return X
+
+
+def _missing_cells(pattern, shape, rng):
+    mask = np.zeros(shape, dtype=bool)
+    if pattern == "cells":
+        mask = rng.random(shape) < 0.4
+    elif pattern == "column":
+        mask[:, 0] = True
+    elif pattern == "row":
+        mask[-1] = True
+    elif pattern == "corners":  # each row lacks a part, in blocks as where tables were joined
+        mask[: shape[0] // 2, : shape[1] // 2] = mask[shape[0] // 2 :, shape[1] // 2 :] = True
+    elif pattern == "all":
+        mask[:] = True
+    return mask
 
 
 def target_for(estimator, X, seed):
@@ -101,8 +121,10 @@ def target_for(estimator, X, seed):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_arrays_are_fitted_or_refused(name):
+    allow_nan = get_tags(quick_estimator(name)).input_tags.allow_nan
+
     @settings(max_examples=4 if name in SLOW else 20, suppress_health_check=list(HealthCheck))
-    @given(X=hostile_arrays(), seed=st.integers(0, 9))
+    @given(X=hostile_arrays(allow_nan), seed=st.integers(0, 9))
     def check(X, seed):
         estimator = quick_estimator(name)
         if get_tags(estimator).input_tags.positive_only:
@@ -121,6 +143,8 @@ def test_hostile_arrays_are_fitted_or_refused(name):
         for method, values in inputs.outputs(estimator).items():
             values = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
             assert len(values) == len(X), method
+            if method == "transform":  # may hand on what is missing, but to no other row
+                values = values[~np.isnan(X).any(axis=1)]
             assert values.dtype.kind not in "fc" or np.isfinite(values).all(), method
 
     check()
