@@ -62,11 +62,11 @@ plan = DiscreteCATEBounder(
 ).fit(income, pensions.target, **arrays)
 shown = np.linspace(10, 120, 200)[:, None]
 display = CATEBoundsDisplay.from_estimator(plan, shown)
-display.ax_.set_xlabel("yearly income (1000 dollars)")
+display.ax_.set_xlabel("Yearly income (1000 dollars)")
 display.ax_.axhline(0, color="0.5", linewidth=0.8)
 average = plan.average_bounds(income, pensions.target, **arrays)
 low, high = average.confidence_interval
-display.ax_.set_title(f"average effect between {low:.2f} and {high:.2f} (95 %)")
+display.ax_.set_title(f"Average effect between {low:.2f} and {high:.2f} (95 %)")
 plt.show()
 
 # %%

@@ -48,9 +48,9 @@ for alpha in [0.0, 0.01, 0.03, 0.1]:
     auroc = roc_auc_score(y_test, model.decision_function(X_test))
     left.plot(stages, reliance, marker="o", label=f"alpha = {alpha:g}, AUROC {auroc:.3f}")
     right.plot(np.arange(1, 41), model.train_score_)
-left.set(xlabel="stages", ylabel="reliance of held-out rows", ylim=(0, 1))
+left.set(xlabel="Stages", ylabel="Reliance of held-out rows", ylim=(0, 1))
 left.legend()
-right.set(xlabel="stages", ylabel="training loss (twice the log-loss)")
+right.set(xlabel="Stages", ylabel="Training loss (twice the log-loss)")
 plt.show()
 
 # %%
@@ -68,6 +68,6 @@ for scope in ["node", "feature", "row"]:
     model, reliance = follow(alpha=0.01, penalty_scope=scope)
     auroc = roc_auc_score(y_test, model.decision_function(X_test))
     ax.plot(stages, reliance, marker="o", label=f'"{scope}", AUROC {auroc:.3f}')
-ax.set(xlabel="stages", ylabel="reliance of held-out rows", title="alpha = 0.01", ylim=(0, None))
+ax.set(xlabel="Stages", ylabel="Reliance of held-out rows", title="alpha = 0.01", ylim=(0, None))
 ax.legend(title="penalty_scope")
 plt.show()

@@ -33,7 +33,7 @@ for name, training in {"plain gradient": "standard", "IGA": "iga"}.items():
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
 axes[0].imshow(image)
-axes[0].set_title("photograph")
+axes[0].set_title("Photograph")
 for ax, (name, model) in zip(axes[1:], models.items(), strict=True):
     fitted = model.predict_image().clip(0, 1)
     psnr = peak_signal_noise_ratio(image, fitted, data_range=1.0)
@@ -75,9 +75,9 @@ fig, axes = plt.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
 axes[0].imshow(image.mean(axis=2), cmap="gray", vmin=0, vmax=1)
 axes[0].set_title("42 x 64 pixels, grey")
 axes[1].imshow(finer, cmap="gray", vmin=0, vmax=1)
-axes[1].set_title("the network on 167 x 256 points")
+axes[1].set_title("The network on 167 x 256 points")
 axes[2].imshow(slope.reshape(finer.shape), cmap="magma", vmax=np.quantile(slope, 0.99))
-axes[2].set_title("length of its gradient")
+axes[2].set_title("Length of its gradient")
 for ax in axes:
     ax.set_axis_off()
 plt.show()

@@ -70,7 +70,7 @@ for ax, prices, values, title in [
     ax.set_xlabel("alpha")
     ax.set_title(title)
     ax.legend(fontsize="small")
-axes[0].set_ylabel("coefficient of the standardised feature")
+axes[0].set_ylabel("Coefficient of the standardised feature")
 plt.show()
 
 # %%
@@ -102,7 +102,7 @@ for model, label, marker in [(rival, "LassoCV", "s"), (chosen, "MALassoCV", "*")
     rho, score = missingness_reliance(model, X_test), model.score(X_test, y_test)
     ax.plot(rho, score, marker, color="k", markersize=11, label=label)
     print(f"{label}: R² {score:.3f}, reliance {rho:.1%}")
-ax.set_xlabel("missingness reliance")
+ax.set_xlabel("Missingness reliance")
 ax.set_ylabel("R² on held-out rows")
 ax.legend()
 plt.show()

@@ -77,8 +77,8 @@ for bits, weight in weights.items():
 ax.set(
     xscale="log",
     yscale="log",
-    xlabel="number of vectors",
-    ylabel="milliseconds per product",
+    xlabel="Number of vectors",
+    ylabel="Milliseconds per product",
     title=f"{n_outputs} x {n_inputs} weights",
 )
 ax.set_xticks(batches, [str(batch) for batch in batches])

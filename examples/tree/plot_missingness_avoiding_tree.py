@@ -85,7 +85,7 @@ for offset, alpha in [(-0.25, 0.0), (0, 0.01), (0.25, 0.1)]:
     ax.barh(position + offset, relied[shown], height=0.22, label=f"read, alpha = {alpha:g}")
 ax.set_yticks(position, np.array(happiness.feature_names)[shown])
 ax.invert_yaxis()
-ax.set_xlabel("share of held-out rows")
+ax.set_xlabel("Share of held-out rows")
 ax.legend()
 plt.show()
 

@@ -218,7 +218,7 @@ class CATEBoundsDisplay(AxesMixin):
             style = {"bins": 40, "stacked": True, "label": names, **plot_params}
             _, _, drawn = self.ax_.hist([part[:, 0] for part in parts], **style)
             self.artists_ += [drawn] if len(labels) == 1 else list(drawn)
-            self.ax_.set_ylabel("rows")
+            self.ax_.set_ylabel("Rows")
         else:
             for part, name in zip(parts, names, strict=True):
                 style = {"s": 10, "label": name, **plot_params}

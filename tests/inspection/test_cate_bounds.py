@@ -70,7 +70,7 @@ def test_one_instrument_may_be_a_vector():
             return (Z[:, 0] > 0).astype(int)
 
     display = CATEBoundsDisplay.from_cells(Halves(), np.array([-1.0, 1.0, 2.0]))
-    assert display.ax_.get_ylabel() == "rows"
+    assert display.ax_.get_ylabel() == "Rows"
     assert CATEBoundsDisplay(instrument=[[1.0]], cells=[0]).plot(ax=display.ax_) is not None
 
 
