@@ -137,7 +137,7 @@ def test_hostile_arrays_are_fitted_or_refused(name):
         except ValueError:
             return
         except RuntimeError as error:
-            # What a loss may do on data of any scale, its method's page settles.
+            # A loss may overflow on data of any scale; it has to say so.
             assert "loss became" in str(error) or "samples became" in str(error)  # noqa: PT017
             return
         for method, values in inputs.outputs(estimator).items():

@@ -115,7 +115,7 @@ class LazyCostLightGBM:
         ).fit(X, y)
 
 
-# The sizes are those of the page: a tree of depth 5 (4 in E1), 20 trees of depth 6, 40 stages of
+# The sizes of all experiments: a tree of depth 5 (4 in E1), 20 trees of depth 6, 40 stages of
 # depth 3 at a learning rate of 0.1.
 def tree(Tree, alpha, seed, *, max_depth=5):
     return Tree(max_depth=max_depth, alpha=alpha, random_state=seed)
@@ -193,7 +193,7 @@ def wage_learners():
 
 
 def experiments(quick):
-    """The experiments of the page; `quick` takes some of the rows and one split."""
+    """The experiments; `quick` takes some of the rows and one split."""
 
     def real(load):
         data = load(return_X_y=True)
@@ -207,7 +207,7 @@ def experiments(quick):
         return rows
 
     happiness = real(load_happiness)
-    # The price of the page, 1000, is for a sum over the training rows: twice its share of one row.
+    # The authors' code prices a sum over the training rows, here by 1000: twice its share of one row.
     official = 2 * 1000 / (0.8 * len(load_happiness(return_X_y=True)[1]))
     seeds = (0,) if quick else tuple(SEEDS)
     return [

@@ -14,8 +14,8 @@ data that a registered generator makes. How a class takes part:
   their routing in Pipeline and GridSearchCV checked.
 - The constructor has required parameters: :func:`register_instance`.
 
-The registrations of the method of page PAGE in sub-package SUB stand in
-``tests/SUB/_inputs_PAGE.py``; :func:`collect_inputs` imports all such modules.
+The registrations for the method NAME of the sub-package SUB stand in
+``tests/SUB/_inputs_NAME.py``; :func:`collect_inputs` imports all such modules.
 """
 
 import importlib.util

@@ -275,7 +275,7 @@ def test_oracle_09_learned_cells_are_tighter_than_clusters(dataset, n_samples):
 
 
 # Columns: pointwise, no instrument, k-means K = 2, 4, 8, cells by quantile of mean pi K = 2, 4, 8.
-PAGE = {
+EXPECTED_WIDTHS = {
     1: [0.385, 1.752, 1.714, 0.952, 0.595, 0.972, 0.633, 0.491],
     2: [0.682, 1.652, 1.273, 0.887, 0.752, 1.215, 0.990, 0.879],
     3: [0.928, 1.967, 1.859, 1.902, 1.813, 1.254, 0.985, 0.959],
@@ -311,10 +311,10 @@ def exact_widths(dataset, seed):
 def test_oracle_10_table_of_exact_widths(dataset):
     rows = np.array([exact_widths(dataset, seed) for seed in range(41, 46)])
     assert_allclose(rows[0], SEED_41[dataset], atol=5e-3)
-    # The pointwise extreme depends on single draws; the page gives it for one seed.
-    assert_allclose(rows.mean(axis=0)[1:], PAGE[dataset][1:], rtol=0.105)
+    # The pointwise extreme depends on single draws; the expected one is of one seed.
+    assert_allclose(rows.mean(axis=0)[1:], EXPECTED_WIDTHS[dataset][1:], rtol=0.105)
     if dataset == 3:  # the draws agree with the published generator
-        assert_allclose(rows[0], PAGE[dataset], atol=5e-3)
+        assert_allclose(rows[0], EXPECTED_WIDTHS[dataset], atol=5e-3)
 
 
 @pytest.mark.parametrize(("upper", "expected"), [(0.3, 1.64485), (0.1, 1.95996), (0.11, 1.86973)])

@@ -357,7 +357,7 @@ def test_reliance_is_a_missing_cell_of_a_used_feature(Model):
 
 
 def test_equal_reliance_costs_less_score_than_with_a_plain_penalty():
-    """The page's experiment on wages: at the same reliance the plain Lasso loses .04 of R²."""
+    """The experiment on wages: at the same reliance the plain Lasso loses .04 of R²."""
     X, y = load_card(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
     model = MALasso(1.0).fit(X_train, y_train)
