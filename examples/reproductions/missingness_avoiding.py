@@ -207,7 +207,7 @@ def experiments(quick):
         return rows
 
     happiness = real(load_happiness)
-    # The authors' code prices a sum over the training rows, here by 1000: twice its share of one row.
+    # The authors' code prices a sum over the training rows, by 1000: twice its share of one row.
     official = 2 * 1000 / (0.8 * len(load_happiness(return_X_y=True)[1]))
     seeds = (0,) if quick else tuple(SEEDS)
     return [
