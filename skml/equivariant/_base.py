@@ -8,9 +8,10 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skml.utils._torch import TorchStateMixin, local_seed, make_generator, resolve_device, to_numpy
+from skml.utils._weights import validated_weight
 
 from ._basis import equivariant_basis
 from ._groups import REAL_GROUPS
@@ -108,11 +109,8 @@ class BaseEquivariantNetwork(TorchStateMixin, BaseEstimator):
         ]
 
     def _check_weights(self, sample_weight, X):
-        if sample_weight is None:
-            return np.ones(len(X), dtype=X.dtype)
-        return _check_sample_weight(
-            sample_weight, X, dtype=X.dtype, ensure_non_negative=True, allow_all_zero_weights=False
-        )
+        weight = validated_weight(sample_weight, X)
+        return np.ones(len(X), dtype=X.dtype) if weight is None else weight.astype(X.dtype)
 
     def _infer_dimension(self, X):
         return infer_dimension(

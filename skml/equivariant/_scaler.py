@@ -5,9 +5,10 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skml.utils import restores_on_error
+from skml.utils._weights import validated_weight
 
 from ._basis import equivariant_basis
 from ._groups import REAL_GROUPS
@@ -112,11 +113,7 @@ class EquivariantScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             The fitted estimator.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32])
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(
-                sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=False
-            )
+        weights = validated_weight(sample_weight, X)
         n = infer_dimension(
             X.shape[1],
             self.order,
