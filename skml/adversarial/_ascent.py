@@ -15,9 +15,9 @@ def ascend(module, x, y, ball, objective, step_size, n_steps):
     ----------
     module : torch.nn.Module
         The classifier, in evaluation mode.
-    x : Tensor of shape (n, ...)
+    x : torch.Tensor of shape (n, ...)
         Where to start.
-    y : Tensor of shape (n,), dtype int64
+    y : torch.Tensor of shape (n,), dtype int64
         Columns that the objective knows.
     ball : Ball
         The points that may be reached.
@@ -30,7 +30,7 @@ def ascend(module, x, y, ball, objective, step_size, n_steps):
 
     Returns
     -------
-    Tensor of shape (n, ...)
+    torch.Tensor of shape (n, ...)
         The last points.
     """
     for _ in range(n_steps):

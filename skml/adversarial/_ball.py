@@ -11,13 +11,13 @@ class Ball:
 
     Parameters
     ----------
-    x : Tensor of shape (n, ...)
+    x : torch.Tensor of shape (n, ...)
         Samples.
     eps : float
         Radius, as a fraction of each feature's range.
     norm : {"inf", "l2"}
         Norm of the radius.
-    clip_values : tuple of (float or Tensor, float or Tensor) or None
+    clip_values : tuple of (float or torch.Tensor, float or torch.Tensor) or None
         Bounds of the features; None: none, and a range of 1.
     """
 

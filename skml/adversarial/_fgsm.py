@@ -13,9 +13,9 @@ def fgsm_attack(
     module : torch.nn.Module
         The classifier; it maps (n, ...) to logits (n, n_classes). It is attacked in evaluation
         mode and left in the mode in which it was, with ``.grad`` of its parameters untouched.
-    X : Tensor or array-like of shape (n, ...)
+    X : array-like or torch.Tensor of shape (n, ...)
         Samples, inside `clip_values`.
-    y : Tensor or array-like of shape (n,), dtype int
+    y : array-like or torch.Tensor of shape (n,), dtype int
         Column of the class to lead away from, or to lead to if `targeted`.
     eps : float
         Length of the step, as a fraction of the range of `clip_values`.
@@ -25,12 +25,12 @@ def fgsm_attack(
         As in :func:`pgd_attack`.
     targeted : bool, default=False
         Whether y is where to go.
-    clip_values : tuple of (float or Tensor, float or Tensor) or None, default=(0, 1)
+    clip_values : tuple of (float or torch.Tensor, float or torch.Tensor) or None, default=(0, 1)
         As in :func:`pgd_attack`.
 
     Returns
     -------
-    Tensor of shape (n, ...)
+    torch.Tensor of shape (n, ...)
         The attacked samples.
 
     See Also

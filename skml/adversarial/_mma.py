@@ -33,9 +33,9 @@ def mma_attack(
     module : torch.nn.Module
         The classifier; it maps (n, ...) to logits (n, n_classes). It is attacked in evaluation
         mode and left in the mode in which it was, with ``.grad`` of its parameters untouched.
-    X : Tensor or array-like of shape (n, ...)
+    X : array-like or torch.Tensor of shape (n, ...)
         Samples, inside `clip_values`.
-    y : Tensor or array-like of shape (n,), dtype int
+    y : array-like or torch.Tensor of shape (n,), dtype int
         Column of the true class.
     eps : float
         Radius of the ball, as a fraction of the range of `clip_values`.
@@ -45,9 +45,9 @@ def mma_attack(
         Number of steps of each run.
     norm : {"inf", "l2"}, default="inf"
         Norm of the ball.
-    random_start : bool or Tensor of shape (n, ...), default=True
+    random_start : bool or torch.Tensor of shape (n, ...), default=True
         As in :func:`pgd_attack`; the runs share one start.
-    clip_values : tuple of (float or Tensor, float or Tensor) or None, default=(0, 1)
+    clip_values : tuple of (float or torch.Tensor, float or torch.Tensor) or None, default=(0, 1)
         As in :func:`pgd_attack`.
     generator : torch.Generator or None, default=None
         Source of the random start.
@@ -56,7 +56,7 @@ def mma_attack(
 
     Returns
     -------
-    Tensor of shape (n, ...)
+    torch.Tensor of shape (n, ...)
         The attacked samples.
 
     See Also

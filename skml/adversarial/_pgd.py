@@ -32,9 +32,9 @@ def pgd_attack(
     module : torch.nn.Module
         The classifier; it maps (n, ...) to logits (n, n_classes). It is attacked in evaluation
         mode and left in the mode in which it was, with ``.grad`` of its parameters untouched.
-    X : Tensor or array-like of shape (n, ...)
+    X : array-like or torch.Tensor of shape (n, ...)
         Samples, inside `clip_values`.
-    y : Tensor or array-like of shape (n,), dtype int
+    y : array-like or torch.Tensor of shape (n,), dtype int
         Column of the class to lead away from, or to lead to if `targeted`.
     eps : float
         Radius of the ball around a sample, as a fraction of the range of `clip_values`.
@@ -50,10 +50,10 @@ def pgd_attack(
         float32. A callable ``loss(logits, y)`` returns one value per sample, or their sum.
     targeted : bool, default=False
         Whether y is where to go; the loss then descends.
-    random_start : bool or Tensor of shape (n, ...), default=True
+    random_start : bool or torch.Tensor of shape (n, ...), default=True
         Whether to start at a random point of the ball. A tensor is the start itself, as a point
         of the unit ball, so that attacks of several radii can share it.
-    clip_values : tuple of (float or Tensor, float or Tensor) or None, default=(0, 1)
+    clip_values : tuple of (float or torch.Tensor, float or torch.Tensor) or None, default=(0, 1)
         Least and greatest value of a feature, for all or of shape ``X.shape[1:]``. None: no
         bounds, and a range of 1.
     generator : torch.Generator or None, default=None
@@ -64,7 +64,7 @@ def pgd_attack(
 
     Returns
     -------
-    Tensor of shape (n, ...)
+    torch.Tensor of shape (n, ...)
         The attacked samples, in the ball and inside `clip_values`; of the type of X.
 
     Raises

@@ -14,18 +14,18 @@ def mean_width(tables, cells, x_weight, z_weight):
 
     Parameters
     ----------
-    tables : Tensor of shape (3, n_x, n_z)
+    tables : torch.Tensor of shape (3, n_x, n_z)
         pi, m1 and m0 of all pairs.
-    cells : Tensor of shape (n_z, n_cells)
+    cells : torch.Tensor of shape (n_z, n_cells)
         One-hot cells of the instruments.
-    x_weight : Tensor of shape (n_x,)
+    x_weight : torch.Tensor of shape (n_x,)
         Weights of the rows.
-    z_weight : Tensor of shape (n_z,)
+    z_weight : torch.Tensor of shape (n_z,)
         Weights of the instruments.
 
     Returns
     -------
-    Tensor
+    torch.Tensor
         A scalar; empty cells take no part in the extremes.
     """
     # Cells come first: what is read along the instruments then lies side by side, as the tables do.

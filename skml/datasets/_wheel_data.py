@@ -148,7 +148,7 @@ def make_data_bunch(
 
     Returns
     -------
-    Bunch or tuple of (data, target)
+    :class:`~sklearn.utils.Bunch` or tuple of (data, target)
         What a loader returns.
     """
     target_name, y = target

@@ -78,7 +78,7 @@ float or None, default=None
         Learning rate of the student's SGD in the first round.
     temperature : float, default=1.0
         Divides the logits of both in the student's loss.
-    clip_values : "auto" or tuple of (float or array-like, float or array-like), default="auto"
+    clip_values : tuple of (float or array-like, float or array-like) or "auto", default="auto"
         Least and greatest value of the features, for all or each. "auto": 0 and 1 for a fitted
         teacher, else least and greatest value of each column of X.
     image_shape : tuple of int or None, default=None

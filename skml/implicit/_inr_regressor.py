@@ -44,7 +44,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
         Width of the hidden layers.
     n_hidden_layers : int, default=2
         Number of hidden layers between the first and the output layer.
-    n_frequencies : "auto" or int, default="auto"
+    n_frequencies : int or "auto", default="auto"
         Octaves L of the positional encoding, at most 126. "auto": floor(log2(side / 2)), at
         least 1, with side = n_samples ** (1 / n_features), the length of a grid's side.
     first_omega_0, hidden_omega_0 : float, default=30.0
@@ -66,7 +66,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
     balance_reference : {"auto", "end", "start"}, default="auto"
         What the balanced eigenvalues become: the first one left alone ("end") or the largest of
         them ("start"). "auto": "end" for Adam, "start" for gradient descent.
-    group_size : "auto" or int, default="auto"
+    group_size : int or "auto", default="auto"
         Points p in a group. The kernel is that of one point in each group. "auto": about 256
         groups.
     grouping : {"auto", "grid", "kdtree", "order", "given"}, default="auto"
@@ -79,7 +79,7 @@ class INRRegressor(ImageMixin, TorchStateMixin, RegressorMixin, BaseEstimator):
         Steps between new matrices. In batches of groups every step makes its own.
     optimizer : {"adam", "sgd"}, default="adam"
         Adam, or plain gradient descent.
-    learning_rate : "auto" or float, default="auto"
+    learning_rate : float or "auto", default="auto"
         Learning rate. "auto": 5e-3 for ReLU networks, 1e-3 for sines and for a `module`.
     lr_decay_at : int, "exponential" or None, default=None
         Step after which the learning rate is multiplied by `lr_decay`, once; "exponential": it

@@ -90,7 +90,7 @@ class ShufflingSGDRegressor(RegressorMixin, BaseShufflingSGD):
     average : bool, default=False
         Whether the coefficients are the mean of the epoch iterates (not of the steps).
 
-    variance : (float, float) or None, default=None
+    variance : tuple of (float, float) or None, default=None
         A and sigma for "theory": the mean of ||grad f_i - grad F||^2 is at most
         A ||grad F||^2 + sigma^2. None measures sigma at the start, with A = 0.
 

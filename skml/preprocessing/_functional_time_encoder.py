@@ -21,10 +21,10 @@ class FunctionalTimeEncoder(BaseTimeEncoder):
     kind : {"time2vec", "sin", "tgat"}, default="time2vec"
         "time2vec": the first component is linear in time, the others are sines. "sin": all are
         sines. "tgat": all are cosines, as in the models TGAT and TGN.
-    omega_range : "auto" or tuple of (float, float), default="auto"
+    omega_range : tuple of (float, float) or "auto", default="auto"
         First and last initial frequency, in radians per scaled unit of time. "auto": from pi/8
         per median gap between different times down to one radian per half the range of times.
-    time_unit : "auto", float or None, default="auto"
+    time_unit : float, "auto" or None, default="auto"
         "auto": the times seen in `fit` are mapped to [-1, 1]. A number: the unit (in seconds
         for dates), with the origin in the middle of the range. None: times as they are, dates
         in seconds since the first one.

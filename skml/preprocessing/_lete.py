@@ -41,10 +41,10 @@ class LeTETimeEncoder(BaseTimeEncoder):
         Whether to normalise each encoding. Off if all components are of one kind.
     learn_scale : bool, default=True
         Whether each component has a learnt factor. Off if all components are of one kind.
-    omega_range : "auto" or tuple of (float, float), default="auto"
+    omega_range : tuple of (float, float) or "auto", default="auto"
         First and last initial frequency, in radians per scaled unit of time. "auto": from pi/8
         per median gap between different times down to one radian per half the range of times.
-    time_unit : "auto", float or None, default="auto"
+    time_unit : float, "auto" or None, default="auto"
         "auto": the times seen in `fit` are mapped to [-1, 1]. A number: the unit (in seconds
         for dates), with the origin in the middle of the range. None: times as they are, dates
         in seconds since the first one; with ``omega_range=(1, 1e-9)`` the paper's setting.

@@ -26,7 +26,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    categories : "auto" or list of array-like, default="auto"
+    categories : list of array-like or "auto", default="auto"
         The categories of each feature, in the order of the columns; 'auto': the observed
         values of the training data, sorted. A missing value is never a category.
     drop : {"first", "if_binary"}, array-like of shape (n_features,) or None, default=None

@@ -15,7 +15,7 @@ def time_scale(times, time_unit):
     ----------
     times : ndarray of shape (n_samples,), dtype float64
         The times.
-    time_unit : "auto", float or None
+    time_unit : float, "auto" or None
         "auto": the times are mapped to [-1, 1]. A number: it is the unit, and the middle of the
         range the origin. None: times are taken as they are.
 

@@ -230,7 +230,7 @@ class BaseMATree(RelianceExport):
 
         Returns
         -------
-        ccp_path : Bunch
+        ccp_path : :class:`~sklearn.utils.Bunch`
             ``ccp_alphas`` and ``impurities``, one entry per subtree, as in scikit-learn.
         """
         tree = clone(self).set_params(ccp_alpha=0.0)
