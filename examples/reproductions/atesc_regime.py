@@ -15,6 +15,8 @@ To say why, there are for every student that has a split
 in R, in F
     the share of the last samples, among the robust and among the fragile ones, whose five nearest
     real images, in the features of the teacher, are mostly of the task;
+fragile, fragile images
+    the share of fragile samples, mean over the rounds, and of fragile images of the task
 on R, on F
     its accuracy on those images of the task that are robust, and on those that are fragile;
 cosine
@@ -53,6 +55,8 @@ SEARCH_SEEDS = (0, 1)
 FRESH_SEEDS = (2, 3, 4, 5)
 EPS = 0.05  # at which teachers are compared
 FORGETTING = ("full", "ramped")
+# Columns of the table, explained above, of which not every student has all.
+REASONS = ("eps", "fragile", "fragile images", "in R", "in F", "on R", "on F", "cosine", "seconds")
 
 
 @dataclass(frozen=True)
@@ -231,6 +235,7 @@ def run(fit):
     }
     if fit.method != "plain":
         row["fragile"] = float(student.fragile_fraction_.mean())
+        row["eps"] = student.eps_
         cosines = student.history_.get("cosine", [math.nan])
         row["cosine"] = None if np.isnan(cosines).all() else float(np.nanmean(cosines))
         row |= reasons(student, judge, task)
@@ -249,6 +254,7 @@ def reasons(student, judge, task):
     fragile_images = student.is_fragile(task[2])
     correct = student.predict(task[2]) == task[3]
     found = {
+        "fragile images": fragile_images,
         "in R": honest[~fragile],
         "in F": honest[fragile],
         "on R": correct[~fragile_images],
@@ -354,10 +360,15 @@ def measure(quick):
         for method in regime.methods
     ]
     everything = [*seeds, *fresh]
-    seconds = sum(row["seconds"] for row in results.values())
-    print(f"\n{len(results)} students, {seconds:.0f} s of processor time")
     gates = gates_of(best, regimes[best], fresh, gain, results)
-    return Measurement(table, gates, everything, packages=("torch", "skorch", "mlxtend"))
+    return Measurement(
+        table,
+        gates,
+        everything,
+        packages=("torch", "skorch", "mlxtend"),
+        # Some may have been kept from a run that was interrupted.
+        seconds=sum(row["seconds"] for row in results.values()),
+    )
 
 
 def row_of(name, regime, method, seeds, values, gain):
@@ -368,7 +379,7 @@ def row_of(name, regime, method, seeds, values, gain):
         difference = gain(regime, method, seeds)
         row["IAcc minus CKD"] = float(difference.mean())
         row["standard error"] = standard_error(difference)
-    for key in ("fragile", "in R", "in F", "on R", "on F", "cosine", "seconds"):
+    for key in REASONS:
         found = values(regime, method, seeds, key)
         if len(found):
             row[key] = float(found.mean())

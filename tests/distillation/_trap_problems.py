@@ -3,11 +3,14 @@
 import functools
 
 import numpy as np
+import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from skml.distillation import NonTransferableClassifier
+from skml.distillation import ATEscDistiller, DataFreeDistiller, NonTransferableClassifier
+
+distillers = pytest.mark.parametrize("distiller", [DataFreeDistiller, ATEscDistiller])
 
 
 def rng(seed=0):
@@ -61,6 +64,14 @@ def image_trap():
         divergence="ce", max_epochs=8, image_shape=(1, 8, 8), random_state=0
     )
     return trap.fit(X, y, X_ood=1 - X, y_ood=y)
+
+
+def same_student(first, second):
+    """Whether the students of two distillers have the same weights, to the bit."""
+    return all(
+        torch.equal(value, second.student_.state_dict()[key])
+        for key, value in first.student_.state_dict().items()
+    )
 
 
 QUICK = {"max_iter": 2, "generator_steps": 4, "distill_steps": 5, "pool_size": 64, "batch_size": 32}
