@@ -1,13 +1,10 @@
 """What every benchmark shares: fair timing of two sides, peak memory, the written record.
 
 A benchmark module ``bench_PAGE.py`` holds ordinary pytest tests. Each measures one row with
-:func:`compare` (time) or :func:`compare_memory` and hands it to the module's :class:`Record`,
-which writes ``docs/benchmarks/PAGE.json`` when the module is done::
+:func:`compare` (time) or :func:`compare_memory` and hands it to the fixture `record`, the
+module's :class:`Record`, which writes ``docs/benchmarks/PAGE.json`` when the module is done::
 
-    @pytest.fixture(scope="module")
-    def record():
-        with Record("page_name", packages=("lightgbm",)) as rows:
-            yield rows
+    PACKAGES = ("lightgbm",)  # whose versions belong into the record, beyond those of the core
 
     def test_fit(benchmark, record):
         record.add(compare(benchmark, "fit, n = 50 000", ours, "peer's name", theirs, goal=5))

@@ -11,28 +11,17 @@ import numpy as np
 import pytest
 import torch
 import torchattacks
-from _timing import Record, compare
+from _timing import compare
 from sklearn.datasets import load_digits
 
 from skml.adversarial import pgd_attack
 from skml.distillation import ATEscDistiller, DataFreeDistiller, NonTransferableClassifier
 
+PACKAGES = ("torch", "skorch", "torchattacks")
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 # Fewer rounds than by default, so that the search of the radius weighs more.
 N_ROUNDS, N_ATTACKED, STEPS, EPS = 6, 1024, 10, 0.1
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("atesc", packages=("torch", "skorch", "torchattacks")) as rows:
-        yield rows
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from _timing import Record, compare, compare_memory
+from _timing import compare, compare_memory
 from torch import nn
 
 from skml.causal import CATEBounder
@@ -21,22 +21,11 @@ from skml.causal._neural_partition import (
 from skml.causal._partitions import PartitionData
 from skml.datasets import make_iv_cate
 
+PACKAGES = ("torch", "skorch")
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 N, N_CELLS, BATCH = 2000, 4, 128
 N_ROWS = 100_000
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("cate_bounds", packages=("torch", "skorch")) as rows:
-        yield rows
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from _timing import Record, compare_memory
+from _timing import compare_memory
 from threadpoolctl import threadpool_limits
 
 from skml.quantization import GANQQuantizer, GPTQQuantizer, KMeansQuantizer
@@ -19,12 +19,6 @@ from skml.quantization._codebooks import initial_codebook
 N = 4096
 PEER_ROWS = 256
 MAX_ITER = 10
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("ganq") as rows:
-        yield rows
 
 
 @pytest.fixture(scope="module")

@@ -11,30 +11,19 @@ import time
 import numpy as np
 import pytest
 import torch
-from _timing import Record, compare
+from _timing import compare
 
 from skml.implicit import CoordinateMLP, INRRegressor, empirical_ntk
 from skml.implicit._empirical_ntk import _kernel_in_chunks
 from skml.implicit._grouping import group_points
 from skml.implicit._network_training import training_step
 
+PACKAGES = ("torch", "siren-pytorch")
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 SIDE, WIDTH = 128, 256
 # A matrix serves this many steps by default, so a round holds as many.
 STEPS = 10
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("iga", packages=("torch", "siren-pytorch")) as rows:
-        yield rows
 
 
 @pytest.fixture(scope="module")

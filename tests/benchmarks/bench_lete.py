@@ -12,11 +12,14 @@ import time
 import numpy as np
 import pytest
 import torch
-from _timing import Record, compare, compare_memory, memory_rate
+from _timing import compare, compare_memory, memory_rate
 from sklearn.preprocessing import SplineTransformer
 from torch import nn
 
 from skml.preprocessing import FunctionalTimeEncoder, LeTEEncoding, LeTETimeEncoder
+
+PACKAGES = ("torch",)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 N_TRAIN, D = 1668, 16  # three quarters of the weekly carbon dioxide series
 N_TRANSFORM = 1_000_000
@@ -99,20 +102,6 @@ def training(layer, n_steps=STEPS):
             optimizer.step()
 
     return steps
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("lete", packages=("torch",)) as rows:
-        yield rows
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _timing import Record, compare, compare_memory, memory_rate
+from _timing import compare, compare_memory, memory_rate
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -25,12 +25,6 @@ def make_data(seed=0):
 @pytest.fixture(scope="module")
 def data():
     return make_data()
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("missingness_avoiding") as rows:
-        yield rows
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ Memory is measured on one thread: it runs in a forked process, which OpenMP thre
 
 import numpy as np
 import pytest
-from _timing import Record, compare, compare_memory, memory_rate, peak_memory
+from _timing import compare, compare_memory, memory_rate, peak_memory
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -44,12 +44,6 @@ def with_gaps(X, seed=1):
 def large():
     X, y, _ = make_data(1_000_000, 28)
     return with_gaps(X), y
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("missingness_avoiding_boosting") as rows:
-        yield rows
 
 
 def binned(n_stages, alpha=0.1, **params):

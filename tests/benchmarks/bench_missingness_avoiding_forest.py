@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from _timing import Record, compare, compare_memory, memory_rate
+from _timing import compare, compare_memory, memory_rate
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from skml.ensemble import MARandomForestClassifier, MARandomForestRegressor
@@ -37,12 +37,6 @@ def with_gaps(X, seed=1):
 @pytest.fixture(scope="module")
 def data():
     return make_data()
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("missingness_avoiding_forest") as rows:
-        yield rows
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,15 @@ import warnings
 
 import numpy as np
 import pytest
-from _timing import Record, compare
+from _timing import compare
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Lasso, LassoCV, LogisticRegression, lasso_path
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skml.linear_model import MALasso, MALassoCV, MALogisticRegression, ma_lasso_path
+
+PACKAGES = ("skglm",)
 
 # Base price in rows, as a share of the rows: keeps the columns for the peers within bounds.
 BETA_SHARE = 0.02
@@ -41,12 +43,6 @@ def make_problem(n, d, n_classes=None, seed=0):
     Z = np.where(gaps, 0.0, (X - mean) / np.nanstd(X, axis=0))
     scaled = np.asfortranarray(Z / (gaps.mean(axis=0) + BETA_SHARE))
     return X, scaled, y
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("missingness_avoiding_linear", packages=("skglm",)) as rows:
-        yield rows
 
 
 @pytest.fixture(autouse=True)

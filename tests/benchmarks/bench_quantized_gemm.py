@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from _timing import Record, compare, memory_rate
+from _timing import compare, memory_rate
 
 from skml.quantization import (
     LUTWeight,
@@ -21,19 +21,14 @@ from skml.quantization import (
     lut_matmul,
 )
 
+PACKAGES = ("torch",)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 AVAILABLE = kernel_info()["available"]
 needs_avx2 = pytest.mark.skipif("avx2" not in AVAILABLE, reason="speed is promised from AVX2 on")
 needs_avx512 = pytest.mark.skipif("avx512" not in AVAILABLE, reason="needs AVX-512")
 # One 4-bit matrix of 4096 x 4096 is 8 MiB: with this many, no level of the cache holds them.
 ROTATED = 4
-
-
-@pytest.fixture(scope="module")
-def record():
-    threads = torch.get_num_threads()
-    with Record("quantized_gemm", packages=("torch",)) as rows:
-        yield rows
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +93,6 @@ def bytes_moved(weight, n_samples):
 
 
 def run(benchmark, record, rate, dense, n, n_samples, bits, goal, backend="auto"):
-    torch.set_num_threads(1)
     X, weight = inputs(n_samples, n), lut_weight(n, bits)
     row = compare(
         benchmark,
@@ -156,7 +150,6 @@ def test_fewer_bits_than_four(benchmark, record, rate, n, bits, goal):
 @pytest.mark.parametrize(("n_samples", "goal"), [(1, 1.5), (4, 1.2), (16, 1.5)])
 def test_beside_the_four_bits_of_torch(benchmark, record, n_samples, goal):
     """Its faster path: uniform codes in groups of 128 with bfloat16 inputs."""
-    torch.set_num_threads(1)
     n, group = 4096, 128
     codes = torch.randint(0, 16, (n, n), dtype=torch.int32)
     packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
@@ -199,7 +192,6 @@ def test_two_threads(benchmark, record, n_samples, goal):
 @pytest.mark.parametrize(("bits", "group"), [(8, None), (4, 128)])
 def test_integers(benchmark, record, dense, bits, group, n_samples):
     """Rounded inputs; reported without a goal."""
-    torch.set_num_threads(1)
     n = 4096
     rng = np.random.default_rng(0)
     levels = np.ones((n, 1 if group is None else n // group), dtype=np.float32)
@@ -219,7 +211,6 @@ def test_integers(benchmark, record, dense, bits, group, n_samples):
 
 def test_grouped(benchmark, record):
     """16 experts with skewed counts against a loop of dense products; reported without a goal."""
-    torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     experts = []
     for _ in range(16):

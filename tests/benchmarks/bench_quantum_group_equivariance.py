@@ -13,13 +13,16 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from _timing import Record, compare, compare_memory, memory_rate
+from _timing import compare, compare_memory, memory_rate
 from scipy.linalg import subspace_angles
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from skml.equivariant import EquivariantLinear, equivariant_basis, sample_group
 from skml.equivariant._groups import get_group
 from skml.equivariant._partitions import _enumerate, contains
+
+PACKAGES = ("torch", "emlp", "jax")
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 N_ELEMENTS = 6
 GRID = list(
@@ -30,20 +33,6 @@ GRID = list(
     )
 )
 CHANNELS = 2
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("quantum_group_equivariance", packages=("torch", "emlp", "jax")) as rows:
-        yield rows
 
 
 def null_space(group, n, rank):

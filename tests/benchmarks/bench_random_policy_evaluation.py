@@ -9,7 +9,7 @@ and `peer_l1`. torchgfn asks for numpy < 2 in its metadata, but runs with numpy 
 import numpy as np
 import pytest
 import torch
-from _timing import Record, compare, memory_rate
+from _timing import compare, memory_rate
 
 from skml.gflownet import (
     HypergridProcess,
@@ -27,6 +27,9 @@ from gfn.gflownet import TBGFlowNet  # noqa: E402
 from gfn.gym import HyperGrid, SetAddition  # noqa: E402
 from gfn.preprocessors import IdentityPreprocessor, KHotPreprocessor  # noqa: E402
 from gfn.utils.modules import MLP  # noqa: E402
+
+PACKAGES = ("torch", "torchgfn")
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 BATCH, WIDTH, EXPLORATION = 32, 128, 0.05
 GRID_STEPS, SET_STEPS = 100, 100
@@ -88,20 +91,6 @@ def set_rewards(rows):
     smooth = np.exp(np.einsum("ni,ij,nj->n", rows, pairs, rows))
     rugged = 0.5 + np.abs(np.sin(rows @ (2.0 ** np.arange(16)) * 12.9898))
     return smooth * rugged
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("random_policy_evaluation", packages=("torch", "torchgfn")) as rows:
-        yield rows
 
 
 def sampler(objective, process, reward, n_steps, **options):

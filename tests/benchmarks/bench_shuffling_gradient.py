@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from _timing import Record, compare, memory_rate
+from _timing import compare, memory_rate
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 
@@ -15,12 +15,6 @@ EPOCHS = 5
 OVERHEAD_EPOCHS = 20
 SIZES = [(200_000, 20), (100_000, 100)]
 ALPHA = 1e-4
-
-
-@pytest.fixture(scope="module")
-def record():
-    with Record("shuffling_gradient") as rows:
-        yield rows
 
 
 @pytest.fixture(scope="module")
