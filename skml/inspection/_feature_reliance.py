@@ -1,9 +1,10 @@
 """Which features' missing values the predictions of a model read."""
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skml.utils._missing_cells import combine_missing_mask
+from skml.utils._weights import validated_weight
 
 from ._display import AxesMixin, check_one_entry_each
 
@@ -126,7 +127,7 @@ class FeatureRelianceDisplay(AxesMixin):
             )
         check_is_fitted(estimator)
         cells = estimator.missingness_reliance(X, missing_mask=missing_mask)
-        weight = _check_sample_weight(sample_weight, cells, ensure_non_negative=True)
+        weight = validated_weight(sample_weight, cells)
         if feature_names is None:
             feature_names = getattr(estimator, "feature_names_in_", None)
         display = cls(

@@ -1,9 +1,10 @@
 """How the missing values that a forest reads add up over its trees."""
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skml.utils._missing_cells import combine_missing_mask
+from skml.utils._weights import validated_weight
 
 from ._display import AxesMixin, check_one_entry_each
 
@@ -108,7 +109,7 @@ class PathUnionDisplay(AxesMixin):
                 f"MARandomForestClassifier; got {type(estimator).__name__}"
             )
         missing = combine_missing_mask(X, missing_mask).any(axis=1)
-        weight = _check_sample_weight(sample_weight, missing, ensure_non_negative=True)
+        weight = validated_weight(sample_weight, missing)
         reached = np.zeros(len(missing), dtype=bool)
         union, single = [], []
         for member in members:

@@ -7,9 +7,10 @@ import numpy as np
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skml.utils._missing_cells import combine_missing_mask
+from skml.utils._weights import validated_weight
 
 from ._column_sources import step_sources
 from ._read_features import read_features
@@ -92,10 +93,7 @@ def missingness_reliance(estimator, X, *, missing_mask=None, sample_weight=None,
         rows = _relied_cells(estimator, X, combine_missing_mask(X, missing_mask)).any(axis=1)
     if not reduce:
         return rows
-    sample_weight = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
-    if sample_weight.sum() == 0:
-        raise ValueError("sample_weight must not sum to zero")
-    return float(np.average(rows, weights=sample_weight))
+    return float(np.average(rows, weights=validated_weight(sample_weight, rows)))
 
 
 def _relied_cells(estimator, X, missing):

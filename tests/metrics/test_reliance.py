@@ -489,7 +489,7 @@ def test_errors_name_the_argument(data):
         missingness_reliance(tree, X, missing_mask=np.full(X.shape, 2))
     with pytest.raises(ValueError, match="missing_mask must hold booleans"):
         missingness_reliance(tree, X, missing_mask=np.full(X.shape, np.nan))
-    with pytest.raises(ValueError, match="must not sum to zero|at least one non-zero"):
+    with pytest.raises(ValueError, match="positive sum|at least one non-zero"):
         missingness_reliance(tree, X, sample_weight=np.zeros(len(X)))
     with pytest.raises(ValueError, match="Negative values in data passed to"):
         missingness_reliance(tree, X, sample_weight=-np.ones(len(X)))
