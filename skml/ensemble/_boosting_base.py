@@ -13,11 +13,6 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from skml.ensemble._boosting_engines import HistogramEngine, PresortedEngine
-from skml.ensemble._boosting_stages import Stages
-from skml.ensemble._flat import FlatTrees
-from skml.ensemble._hist_builder import max_threads
-from skml.ensemble._stages import add_leaf_values
 from skml.metrics import missingness_reliance
 from skml.tree._input import (
     as_float32,
@@ -41,6 +36,12 @@ from skml.utils._missing import (
 )
 from skml.utils._tags import one_target_with_missing_cells
 from skml.utils._weights import validated_weight
+
+from ._boosting_engines import HistogramEngine, PresortedEngine
+from ._boosting_stages import Stages
+from ._flat import FlatTrees
+from ._hist_builder import max_threads
+from ._stages import add_leaf_values
 
 __all__ = ["BOOSTING_CONSTRAINTS", "BaseMAGradientBoosting"]
 

@@ -5,9 +5,10 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from skml.ensemble._boosting_base import BOOSTING_CONSTRAINTS, BaseMAGradientBoosting
-from skml.ensemble._boosting_losses import BinaryLogLoss, MultinomialLogLoss
 from skml.tree._targets import encoded_classes
+
+from ._boosting_base import BOOSTING_CONSTRAINTS, BaseMAGradientBoosting
+from ._boosting_losses import BinaryLogLoss, MultinomialLogLoss
 
 __all__ = ["MAGradientBoostingClassifier"]
 

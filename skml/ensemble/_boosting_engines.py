@@ -6,16 +6,17 @@ same calls, so that boosting itself does not know which of them is at work.
 
 import numpy as np
 
-from skml.ensemble._binning import bin_edges
-from skml.ensemble._binning_kernels import bin_columns, pack_bits, release_bits
-from skml.ensemble._hist_builder import grow_binned
-from skml.ensemble._stages import center_and_scale
 from skml.tree._builder import NODE_FIELDS
 from skml.tree._growing import UNLIMITED, GrownTree, grow_tree, most_nodes
 from skml.tree._input import as_float32, float32_columns
 from skml.tree._presorted import PresortedData
 from skml.tree._reliance import mark_relied_rows, release_cells
 from skml.utils._missing import ColumnImputer, impute
+
+from ._binning import bin_edges
+from ._binning_kernels import bin_columns, pack_bits, release_bits
+from ._hist_builder import grow_binned
+from ._stages import center_and_scale
 
 __all__ = ["HistogramEngine", "PresortedEngine"]
 

@@ -8,7 +8,7 @@ factor of a half.
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 
-from skml.ensemble import _stages
+from . import _stages
 
 __all__ = ["LOSSES", "AbsoluteError", "BinaryLogLoss", "MultinomialLogLoss", "SquaredError"]
 

@@ -7,8 +7,8 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from skml.ensemble._boosting_base import BOOSTING_CONSTRAINTS, BaseMAGradientBoosting
-from skml.ensemble._boosting_losses import LOSSES
+from ._boosting_base import BOOSTING_CONSTRAINTS, BaseMAGradientBoosting
+from ._boosting_losses import LOSSES
 
 __all__ = ["MAGradientBoostingRegressor"]
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from skml.ensemble._boosting_pruning import prune
-from skml.ensemble._flat import FlatTrees
-from skml.ensemble._stages import add_leaf_values
 from skml.tree._growing import as_sklearn_tree
 from skml.tree._paths import links
 from skml.utils._progress import progress
+
+from ._boosting_pruning import prune
+from ._flat import FlatTrees
+from ._stages import add_leaf_values
 
 __all__ = ["Stages"]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skml.ensemble._flat_trees import FLAT_NODE, add_predictions
+from ._flat_trees import FLAT_NODE, add_predictions
 
 __all__ = ["FlatTrees"]
 

@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skml.ensemble._bootstrap import Bootstrap
 from skml.tree._input import (
     float32_columns,
     imputed_and_mask,
@@ -25,6 +24,8 @@ from skml.utils._atomic import restores_on_error
 from skml.utils._missing import effective_mask, fit_imputer, missing_rate
 from skml.utils._tags import one_target_with_missing_cells
 from skml.utils._weights import validated_weight
+
+from ._bootstrap import Bootstrap
 
 __all__ = ["FOREST_CONSTRAINTS", "BaseMAForest"]
 

@@ -6,9 +6,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import StrOptions
 
-from skml.ensemble._forest import FOREST_CONSTRAINTS, BaseMAForest
 from skml.tree import MADecisionTreeClassifier
 from skml.tree._targets import Target, encoded_classes
+
+from ._forest import FOREST_CONSTRAINTS, BaseMAForest
 
 __all__ = ["MARandomForestClassifier"]
 

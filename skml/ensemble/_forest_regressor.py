@@ -5,9 +5,10 @@ from sklearn.base import _fit_context
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import r2_score
 
-from skml.ensemble._forest import FOREST_CONSTRAINTS, BaseMAForest
 from skml.tree import MADecisionTreeRegressor
 from skml.tree._targets import Target
+
+from ._forest import FOREST_CONSTRAINTS, BaseMAForest
 
 __all__ = ["MARandomForestRegressor"]
 

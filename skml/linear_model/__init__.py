@@ -1,12 +1,12 @@
 """Linear models."""
 
-from skml.linear_model._ma_lasso import MALasso
-from skml.linear_model._ma_lasso_cv import MALassoCV
-from skml.linear_model._ma_lasso_path import ma_lasso_path
-from skml.linear_model._ma_logistic_regression import MALogisticRegression
-from skml.linear_model._shuffling_classifier import ShufflingSGDClassifier
-from skml.linear_model._shuffling_gradient import shuffling_gradient
-from skml.linear_model._shuffling_regressor import ShufflingSGDRegressor
+from ._ma_lasso import MALasso
+from ._ma_lasso_cv import MALassoCV
+from ._ma_lasso_path import ma_lasso_path
+from ._ma_logistic_regression import MALogisticRegression
+from ._shuffling_classifier import ShufflingSGDClassifier
+from ._shuffling_gradient import shuffling_gradient
+from ._shuffling_regressor import ShufflingSGDRegressor
 
 __all__ = [
     "MALasso",

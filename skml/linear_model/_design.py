@@ -7,7 +7,7 @@ sum to one. They answer scalar products only, so that a sparse X is never centre
 import numpy as np
 from scipy import sparse
 
-from skml.linear_model._standardise import standardised_columns
+from ._standardise import standardised_columns
 
 __all__ = ["DenseDesign", "SparseDesign"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from skml.linear_model._gram_descent import descend, duality_gap
+from ._gram_descent import descend, duality_gap
 
 __all__ = ["LeastSquaresPath", "are_collinear", "minimise_quadratic"]
 

@@ -8,9 +8,9 @@ classes at once, is minimised by the same coordinate descent as least squares.
 import numpy as np
 from scipy.special import entr
 
-from skml.linear_model._design import weighted
-from skml.linear_model._least_squares import minimise_quadratic
-from skml.linear_model._logistic_rows import dual_entropy, evaluate_scores
+from ._design import weighted
+from ._least_squares import minimise_quadratic
+from ._logistic_rows import dual_entropy, evaluate_scores
 
 __all__ = ["LogisticProblem", "LogisticSolution"]
 

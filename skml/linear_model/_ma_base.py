@@ -9,15 +9,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skml.linear_model._least_squares import are_collinear
-from skml.linear_model._ma_training_data import (
+from skml.utils._tags import one_target_with_missing_cells
+
+from ._least_squares import are_collinear
+from ._ma_training_data import (
     VALID_ROWS,
     cells_summed,
     impute_rows,
     missing_cells_of,
     prepare,
 )
-from skml.utils._tags import one_target_with_missing_cells
 
 __all__ = [
     "LINEAR_CONSTRAINTS",

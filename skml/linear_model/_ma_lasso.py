@@ -4,16 +4,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.metrics import r2_score
 
-from skml.linear_model._least_squares import LeastSquaresPath
-from skml.linear_model._ma_base import (
+from skml.utils._atomic import restores_on_error
+from skml.utils._weights import validated_weight
+
+from ._least_squares import LeastSquaresPath
+from ._ma_base import (
     LINEAR_CONSTRAINTS,
     MALinearModel,
     warn_if_not_unique,
     warn_not_converged,
 )
-from skml.linear_model._ma_training_data import validated_training_rows
-from skml.utils._atomic import restores_on_error
-from skml.utils._weights import validated_weight
+from ._ma_training_data import validated_training_rows
 
 __all__ = ["LassoProblem", "MALasso"]
 

@@ -9,22 +9,23 @@ from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
 
-from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, relied_share, warn_if_not_unique
-from skml.linear_model._ma_lasso import LassoProblem, MALasso
-from skml.linear_model._ma_lasso_path import (
+from skml.model_selection import TradeoffRefit
+from skml.utils._atomic import restores_on_error
+from skml.utils._weights import validated_weight
+
+from ._ma_base import LINEAR_CONSTRAINTS, relied_share, warn_if_not_unique
+from ._ma_lasso import LassoProblem, MALasso
+from ._ma_lasso_path import (
     ALPHA_GRID_CONSTRAINTS,
     alpha_grid,
     checked_alphas,
     path_of,
 )
-from skml.linear_model._ma_training_data import (
+from ._ma_training_data import (
     impute_rows,
     missing_cells_of,
     validated_training_rows,
 )
-from skml.model_selection import TradeoffRefit
-from skml.utils._atomic import restores_on_error
-from skml.utils._weights import validated_weight
 
 __all__ = ["MALassoCV"]
 

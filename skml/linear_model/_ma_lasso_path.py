@@ -7,11 +7,12 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, validate_params
 from sklearn.utils.validation import check_X_y
 
-from skml.linear_model._least_squares import LeastSquaresPath
-from skml.linear_model._ma_base import LINEAR_CONSTRAINTS, warn_if_not_unique
-from skml.linear_model._ma_lasso import LassoProblem
-from skml.linear_model._ma_training_data import VALID_ROWS, cells_summed, prepare
 from skml.utils._weights import validated_weight
+
+from ._least_squares import LeastSquaresPath
+from ._ma_base import LINEAR_CONSTRAINTS, warn_if_not_unique
+from ._ma_lasso import LassoProblem
+from ._ma_training_data import VALID_ROWS, cells_summed, prepare
 
 __all__ = ["ALPHA_GRID_CONSTRAINTS", "alpha_grid", "ma_lasso_path", "path_of"]
 

@@ -8,16 +8,17 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
-from skml.linear_model._logistic import LogisticProblem
-from skml.linear_model._ma_base import (
+from skml.utils._atomic import restores_on_error
+from skml.utils._weights import validated_weight
+
+from ._logistic import LogisticProblem
+from ._ma_base import (
     LINEAR_CONSTRAINTS,
     MALinearModel,
     warn_if_not_unique,
     warn_not_converged,
 )
-from skml.linear_model._ma_training_data import validated_training_rows
-from skml.utils._atomic import restores_on_error
-from skml.utils._weights import validated_weight
+from ._ma_training_data import validated_training_rows
 
 __all__ = ["MALogisticRegression"]
 

@@ -6,8 +6,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from skml.linear_model._design import DenseDesign, SparseDesign
-from skml.linear_model._standardise import observed_moments
 from skml.utils._missing import (
     ColumnImputer,
     check_missing_mask,
@@ -15,6 +13,9 @@ from skml.utils._missing import (
     fit_imputer,
     impute,
 )
+
+from ._design import DenseDesign, SparseDesign
+from ._standardise import observed_moments
 
 __all__ = [
     "VALID_ROWS",

@@ -15,11 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from skml.linear_model._shuffling_losses import CLASSIFICATION_LOSSES, make_loss
-from skml.linear_model._shuffling_orders import NAMED_ORDERS, Orders, check_horizon
-from skml.linear_model._shuffling_problem import Problem
-from skml.linear_model._shuffling_steps import LEARNING_RATES, make_rule
-from skml.linear_model._shuffling_training import Training, Watch, train
+from ._shuffling_losses import CLASSIFICATION_LOSSES, make_loss
+from ._shuffling_orders import NAMED_ORDERS, Orders, check_horizon
+from ._shuffling_problem import Problem
+from ._shuffling_steps import LEARNING_RATES, make_rule
+from ._shuffling_training import Training, Watch, train
 
 __all__ = ["SHARED_CONSTRAINTS", "BaseShufflingSGD", "Stream", "Target"]
 

@@ -11,10 +11,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from skml.linear_model._shuffling_base import SHARED_CONSTRAINTS, BaseShufflingSGD, Target
-from skml.linear_model._shuffling_losses import CLASSIFICATION_LOSSES
 from skml.utils._atomic import restores_on_error
 from skml.utils._weights import validated_weight
+
+from ._shuffling_base import SHARED_CONSTRAINTS, BaseShufflingSGD, Target
+from ._shuffling_losses import CLASSIFICATION_LOSSES
 
 __all__ = ["ShufflingSGDClassifier"]
 

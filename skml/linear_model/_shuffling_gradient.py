@@ -8,7 +8,7 @@ from scipy.optimize import OptimizeResult
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from skml.linear_model._shuffling_orders import Orders, check_horizon
+from ._shuffling_orders import Orders, check_horizon
 
 __all__ = ["shuffling_gradient"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import xlogy
 
-from skml.linear_model import _shuffling
-from skml.linear_model._shuffling_theory import LocalSmoothness
+from . import _shuffling
+from ._shuffling_theory import LocalSmoothness
 
 __all__ = ["CLASSIFICATION_LOSSES", "REGRESSION_LOSSES", "Loss", "make_loss"]
 

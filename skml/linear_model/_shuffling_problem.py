@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from skml.linear_model import _shuffling
+from . import _shuffling
 
 __all__ = ["Problem"]
 

@@ -8,10 +8,11 @@ from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skml.linear_model._shuffling_base import SHARED_CONSTRAINTS, BaseShufflingSGD, Target
-from skml.linear_model._shuffling_losses import REGRESSION_LOSSES
 from skml.utils._atomic import restores_on_error
 from skml.utils._weights import validated_weight
+
+from ._shuffling_base import SHARED_CONSTRAINTS, BaseShufflingSGD, Target
+from ._shuffling_losses import REGRESSION_LOSSES
 
 __all__ = ["ShufflingSGDRegressor"]
 

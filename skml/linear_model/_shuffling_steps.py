@@ -4,8 +4,8 @@ from math import inf, isfinite, log, sqrt
 
 import numpy as np
 
-from skml.linear_model._shuffling_orders import is_drawn_anew
-from skml.linear_model._shuffling_theory import Certificate
+from ._shuffling_orders import is_drawn_anew
+from ._shuffling_theory import Certificate
 
 __all__ = ["LEARNING_RATES", "AutoStep", "TheoryStep", "find_first_step", "make_rule"]
 

@@ -7,7 +7,7 @@ from math import inf, isfinite
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skml.linear_model._shuffling_steps import AutoStep, TheoryStep
+from ._shuffling_steps import AutoStep, TheoryStep
 
 __all__ = ["Training", "Watch", "train"]
 

@@ -6,27 +6,28 @@ from sklearn.tree._tree import ccp_pruning_path
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skml.tree import _reliance
-from skml.tree._export import RelianceExport
-from skml.tree._growing import as_sklearn_tree, grow_tree
-from skml.tree._input import (
+from skml.utils._atomic import restores_on_error
+from skml.utils._missing import effective_mask, fit_imputer, missing_rate
+from skml.utils._tags import one_target_with_missing_cells
+from skml.utils._weights import validated_weight
+
+from . import _reliance
+from ._export import RelianceExport
+from ._growing import as_sklearn_tree, grow_tree
+from ._input import (
     float32_columns,
     imputed_and_mask,
     total_weight,
     validated_training_data,
 )
-from skml.tree._parameters import (
+from ._parameters import (
     absolute_settings,
     number_of_features,
     refuse_unsupported,
     root_impurity,
 )
-from skml.tree._paths import ancestors, end_nodes, links, relied_cells, relied_rows
-from skml.tree._presorted import PresortedData
-from skml.utils._atomic import restores_on_error
-from skml.utils._missing import effective_mask, fit_imputer, missing_rate
-from skml.utils._tags import one_target_with_missing_cells
-from skml.utils._weights import validated_weight
+from ._paths import ancestors, end_nodes, links, relied_cells, relied_rows
+from ._presorted import PresortedData
 
 __all__ = ["BaseMATree"]
 

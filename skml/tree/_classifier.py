@@ -6,11 +6,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils._param_validation import StrOptions
 
-from skml.tree._base import BaseMATree
-from skml.tree._growing import memory_limit
-from skml.tree._parameters import TREE_CONSTRAINTS
-from skml.tree._targets import Target, encoded_classes
-from skml.tree._values import class_shares
+from ._base import BaseMATree
+from ._growing import memory_limit
+from ._parameters import TREE_CONSTRAINTS
+from ._targets import Target, encoded_classes
+from ._values import class_shares
 
 __all__ = ["MADecisionTreeClassifier"]
 

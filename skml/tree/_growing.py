@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
-from skml.tree._builder import grow
+from ._builder import grow
 
 __all__ = ["CRITERIA", "SCOPES", "GrownTree", "TreeSettings", "as_sklearn_tree", "grow_tree"]
 

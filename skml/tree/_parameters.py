@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, RealNotInt, StrOptions
 
-from skml.tree._growing import TreeSettings
+from ._growing import TreeSettings
 
 __all__ = [
     "TREE_CONSTRAINTS",

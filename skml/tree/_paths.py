@@ -7,8 +7,9 @@ reads.
 import numpy as np
 from scipy import sparse
 
-from skml.tree import _reliance
 from skml.utils._missing import pack_mask
+
+from . import _reliance
 
 __all__ = ["ancestors", "end_nodes", "links", "relied_cells", "relied_rows"]
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skml.tree._presort import presort_columns
 from skml.utils._missing import pack_mask
+
+from ._presort import presort_columns
 
 __all__ = ["PresortedData"]
 

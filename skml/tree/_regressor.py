@@ -5,9 +5,9 @@ from sklearn.base import _fit_context
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 
-from skml.tree._base import BaseMATree
-from skml.tree._parameters import TREE_CONSTRAINTS
-from skml.tree._targets import Target
+from ._base import BaseMATree
+from ._parameters import TREE_CONSTRAINTS
+from ._targets import Target
 
 __all__ = ["MADecisionTreeRegressor"]
 

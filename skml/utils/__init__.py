@@ -2,7 +2,7 @@
 
 import importlib
 
-from skml.utils._optional import lazy_exports
+from ._optional import lazy_exports
 
 __all__ = ["SkmlTags", "discovery", "estimator_checks", "extend_tags", "restores_on_error"]
 

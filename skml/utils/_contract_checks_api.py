@@ -9,8 +9,8 @@ import re
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skml.utils._contract_compare import digest, raises
-from skml.utils._contract_inputs import fitted, fresh
+from ._contract_compare import digest, raises
+from ._contract_inputs import fitted, fresh
 
 _POSITIONAL_METHOD_ARGUMENTS = {"X", "y", "sample_weight", "classes"}
 # Positional in the scikit-learn classes that some of ours stand beside.

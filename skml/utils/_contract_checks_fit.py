@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-from skml.utils._contract_compare import (
+from ._contract_compare import (
     assert_same,
     assert_same_process_state,
     digest,
@@ -20,8 +20,8 @@ from skml.utils._contract_compare import (
     raises,
     read_only,
 )
-from skml.utils._contract_inputs import fitted, fresh
-from skml.utils._tags import takes_two_d_array
+from ._contract_inputs import fitted, fresh
+from ._tags import takes_two_d_array
 
 _DATA_FIELDS = ("X", "y", "fit_params", "predict_X", "predict_params")
 

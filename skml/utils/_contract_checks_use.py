@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
-from skml.utils._contract_compare import assert_same
-from skml.utils._contract_inputs import accepted, fitted, fresh
-from skml.utils._tags import takes_two_d_array
+from ._contract_compare import assert_same
+from ._contract_inputs import accepted, fitted, fresh
+from ._tags import takes_two_d_array
 
 _N_THREADS = 8
 _N_FITS = 3

@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from skml.utils._tags import takes_two_d_array
+from ._tags import takes_two_d_array
 
 OUTPUT_METHODS = (
     "predict",

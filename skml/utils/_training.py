@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import torch
 from sklearn.utils import check_random_state
 
-from skml.utils._optional import import_optional
-from skml.utils._progress import progress
-from skml.utils._torch import draw_seed, local_seed, make_generator, resolve_device
+from ._optional import import_optional
+from ._progress import progress
+from ._torch import draw_seed, local_seed, make_generator, resolve_device
 
 
 @dataclass

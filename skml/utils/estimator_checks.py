@@ -28,10 +28,10 @@ from unittest import SkipTest
 from sklearn.exceptions import SkipTestWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from skml.utils import _contract_checks_api as api
-from skml.utils import _contract_checks_fit as fit
-from skml.utils import _contract_checks_use as use
-from skml.utils._contract_inputs import (
+from . import _contract_checks_api as api
+from . import _contract_checks_fit as fit
+from . import _contract_checks_use as use
+from ._contract_inputs import (
     ContractInputs,
     Malformed,
     adapt,
@@ -42,7 +42,7 @@ from skml.utils._contract_inputs import (
     register_instance,
     with_extra_arrays,
 )
-from skml.utils._tags import follows_x_y, takes_two_d_array
+from ._tags import follows_x_y, takes_two_d_array
 
 __all__ = [
     "ContractInputs",
