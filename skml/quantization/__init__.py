@@ -1,13 +1,15 @@
 """Weights of a few bits: quantizers, packed storage, and the kernels that multiply with it."""
 
-from skml.quantization._base import BaseWeightQuantizer
-from skml.quantization._ganq_quantizer import GANQQuantizer
-from skml.quantization._gptq_quantizer import GPTQQuantizer
-from skml.quantization._kmeans import KMeansQuantizer
-from skml.quantization._quantized_estimator import QuantizedEstimator
-from skml.quantization._rtn import RTNQuantizer
-from skml.quantization._weights import LUTWeight, UniformWeight
-from skml.quantization.kernels import (
+from skml.utils._optional import lazy_exports
+
+from ._base import BaseWeightQuantizer
+from ._ganq_quantizer import GANQQuantizer
+from ._gptq_quantizer import GPTQQuantizer
+from ._kmeans import KMeansQuantizer
+from ._quantized_estimator import QuantizedEstimator
+from ._rtn import RTNQuantizer
+from ._weights import LUTWeight, UniformWeight
+from .kernels import (
     grouped_matmul,
     int8_matmul,
     kernel_info,
@@ -16,7 +18,6 @@ from skml.quantization.kernels import (
     uniform_matmul,
     unpack_codes,
 )
-from skml.utils._optional import lazy_exports
 
 __all__ = [
     "BaseWeightQuantizer",

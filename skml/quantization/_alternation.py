@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skml.quantization._codebooks import sort_codebook, thresholds
-from skml.quantization._ganq import backsubstitute_block, normal_equations, solve_tables
+from ._codebooks import sort_codebook, thresholds
+from ._ganq import backsubstitute_block, normal_equations, solve_tables
 
 # Columns of a tile of L, which is also the block of the S-step.
 TILE = 64

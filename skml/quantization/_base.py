@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from skml.quantization._gram import dask_gram_matrix, gram_matrix, is_dask
 from skml.utils import restores_on_error
+
+from ._gram import dask_gram_matrix, gram_matrix, is_dask
 
 FLOATS = [np.float64, np.float32]
 

@@ -5,7 +5,7 @@ Rows come with the weights that stay out of the table (outliers) as NaN.
 
 import numpy as np
 
-from skml.quantization._kmeans1d import cluster_rows
+from ._kmeans1d import cluster_rows
 
 # Codes per quarter of the range of a row, for 4 bits.
 _QUARTERS = {False: (3, 5, 5, 3), True: (2, 6, 6, 2)}

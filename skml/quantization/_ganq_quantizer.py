@@ -7,12 +7,12 @@ from scipy.sparse import csr_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skml.quantization._alternation import alternate, tile_factor
-from skml.quantization._base import BaseWeightQuantizer, resolve_threads
-from skml.quantization._codebooks import initial_codebook, order_statistics
-from skml.quantization._factor import PRECONDITIONERS, factorize
-from skml.quantization._outliers import combine_masks, outlier_mask
-from skml.quantization._weights import LUTWeight
+from ._alternation import alternate, tile_factor
+from ._base import BaseWeightQuantizer, resolve_threads
+from ._codebooks import initial_codebook, order_statistics
+from ._factor import PRECONDITIONERS, factorize
+from ._outliers import combine_masks, outlier_mask
+from ._weights import LUTWeight
 
 # Rows that are prepared together; a multiple of the panels of the alternation.
 _PART = 1024

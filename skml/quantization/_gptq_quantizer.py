@@ -7,10 +7,10 @@ import numpy as np
 from scipy.linalg.lapack import dtrtri
 from sklearn.utils._param_validation import Interval
 
-from skml.quantization._base import BaseWeightQuantizer, resolve_threads
-from skml.quantization._factor import damped_cholesky, revive_dead_inputs
-from skml.quantization._gptq import quantize_block
-from skml.quantization._grid import (
+from ._base import BaseWeightQuantizer, resolve_threads
+from ._factor import damped_cholesky, revive_dead_inputs
+from ._gptq import quantize_block
+from ._grid import (
     GRID_CONSTRAINTS,
     group_grids,
     group_of_columns,

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skml.quantization._weights import UniformWeight
+from ._weights import UniformWeight
 
 GRID_CONSTRAINTS = {
     "group_size": [Interval(Integral, 1, None, closed="left"), None],

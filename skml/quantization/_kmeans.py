@@ -5,9 +5,9 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from skml.quantization._base import BaseWeightQuantizer, resolve_threads
-from skml.quantization._codebooks import kmeans_codebook, nearest_codes
-from skml.quantization._weights import LUTWeight
+from ._base import BaseWeightQuantizer, resolve_threads
+from ._codebooks import kmeans_codebook, nearest_codes
+from ._weights import LUTWeight
 
 
 class KMeansQuantizer(BaseWeightQuantizer):

@@ -12,8 +12,8 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-from skml.quantization._weights import LUTWeight
-from skml.quantization.kernels import lut_matmul, uniform_matmul
+from ._weights import LUTWeight
+from .kernels import lut_matmul, uniform_matmul
 
 _ACTIVATIONS = {
     "identity": lambda Z: Z,

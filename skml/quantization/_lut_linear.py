@@ -7,12 +7,12 @@ import torch
 from scipy import sparse
 from torch import nn
 
-from skml.quantization import _gemm
-from skml.quantization._packing import check_bits
-from skml.quantization._weights import LUTWeight
-from skml.quantization.kernels._backend import resolve_backend
-from skml.quantization.kernels._blas import one_blas_thread
-from skml.quantization.kernels._matmul import multiply_into
+from . import _gemm
+from ._packing import check_bits
+from ._weights import LUTWeight
+from .kernels._backend import resolve_backend
+from .kernels._blas import one_blas_thread
+from .kernels._matmul import multiply_into
 
 
 class LUTLinear(nn.Module):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skml.quantization import _gemm
+from . import _gemm
 
 # A code is stored as planes whose widths are powers of two, so that no bit of a byte is unused.
 _PLANES = {bits: tuple(w for w in (4, 2, 1) if bits & w) for bits in range(1, 8)} | {8: (8,)}

@@ -13,8 +13,10 @@ from sklearn.base import clone
 from torch import nn
 from torch.nn.utils import parametrize
 
-from skml.quantization._base import BaseWeightQuantizer, relative_error
-from skml.quantization._calibration import (
+from skml.utils._progress import progress
+
+from ._base import BaseWeightQuantizer, relative_error
+from ._calibration import (
     accumulate_grams,
     as_batches,
     call_with,
@@ -22,10 +24,9 @@ from skml.quantization._calibration import (
     trace_layers,
     unfolding,
 )
-from skml.quantization._lut_conv import LUTConv2d
-from skml.quantization._lut_linear import LUTLinear
-from skml.quantization._weights import LUTWeight
-from skml.utils._progress import progress
+from ._lut_conv import LUTConv2d
+from ._lut_linear import LUTLinear
+from ._weights import LUTWeight
 
 
 def quantize_module(

@@ -7,10 +7,11 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from skml.quantization._base import FLOATS
-from skml.quantization._ganq_quantizer import GANQQuantizer
-from skml.quantization._linear_maps import multiply, next_inputs, take_out_linear_maps
 from skml.utils import restores_on_error
+
+from ._base import FLOATS
+from ._ganq_quantizer import GANQQuantizer
+from ._linear_maps import multiply, next_inputs, take_out_linear_maps
 
 
 def _delegates(method):
@@ -280,7 +281,7 @@ class QuantizedEstimator(MetaEstimatorMixin, BaseEstimator):
         self.compression_ratio_ = dense / sum(weight.nbytes for weight in weights)
 
     def _fit_skorch(self, X, y):
-        from skml.quantization._quantize_module import quantize_skorch_net
+        from ._quantize_module import quantize_skorch_net
 
         net = self.estimator if self.prefit else clone(self.estimator).fit(X, y)
         check_is_fitted(net, "module_")

@@ -1,7 +1,7 @@
 """Round to nearest on a uniform grid."""
 
-from skml.quantization._base import BaseWeightQuantizer
-from skml.quantization._grid import (
+from ._base import BaseWeightQuantizer
+from ._grid import (
     GRID_CONSTRAINTS,
     grid_codes,
     group_grids,

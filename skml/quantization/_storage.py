@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from skml.quantization._packing import from_planes, pack_codes, to_planes
 from skml.utils._optional import import_optional
+
+from ._packing import from_planes, pack_codes, to_planes
 
 _OUTLIERS = ("indptr", "indices", "data")
 _SETTINGS = ("bits", "group_size", "act_bits", "act_group")

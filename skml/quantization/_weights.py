@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skml.quantization import _gemm
-from skml.quantization._packing import check_bits, check_words, pack_codes, unpack_codes
-from skml.quantization._storage import load_arrays, save_arrays
+from . import _gemm
+from ._packing import check_bits, check_words, pack_codes, unpack_codes
+from ._storage import load_arrays, save_arrays
 
 _FLOATS = (np.float16, np.float32, np.float64)
 

@@ -1,10 +1,11 @@
 """Matrix products that read packed codes, on whatever vector units the machine has."""
 
 from skml.quantization._packing import pack_codes, unpack_codes
-from skml.quantization.kernels._grouped import grouped_matmul
-from skml.quantization.kernels._info import kernel_info
-from skml.quantization.kernels._integer import int8_matmul
-from skml.quantization.kernels._matmul import lut_matmul, uniform_matmul
+
+from ._grouped import grouped_matmul
+from ._info import kernel_info
+from ._integer import int8_matmul
+from ._matmul import lut_matmul, uniform_matmul
 
 __all__ = [
     "grouped_matmul",

@@ -4,10 +4,11 @@ import itertools
 
 from skml.quantization import _gemm
 from skml.quantization._weights import LUTWeight, UniformWeight
-from skml.quantization.kernels._arguments import check_offsets, run_on_host
-from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
-from skml.quantization.kernels._integer import int8_matmul
-from skml.quantization.kernels._matmul import lut_matmul, uniform_matmul
+
+from ._arguments import check_offsets, run_on_host
+from ._backend import cuda_products, resolve_backend, resolve_threads
+from ._integer import int8_matmul
+from ._matmul import lut_matmul, uniform_matmul
 
 
 def grouped_matmul(X, weights, offsets, out=None, *, n_threads=None, backend="auto"):

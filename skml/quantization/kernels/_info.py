@@ -1,7 +1,8 @@
 """What the kernels run on."""
 
 from skml.quantization import _gemm
-from skml.quantization.kernels._backend import COMPILED, best_backend, cuda_device, resolve_threads
+
+from ._backend import COMPILED, best_backend, cuda_device, resolve_threads
 
 
 def kernel_info():

@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 
 from skml.quantization._weights import UniformWeight, check_act_group
-from skml.quantization.kernels._arguments import run_on_host
-from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
-from skml.quantization.kernels._matmul import check_type
+
+from ._arguments import run_on_host
+from ._backend import cuda_products, resolve_backend, resolve_threads
+from ._matmul import check_type
 
 
 def int8_matmul(

@@ -3,9 +3,10 @@
 import numpy as np
 
 from skml.quantization._weights import LUTWeight, UniformWeight
-from skml.quantization.kernels._arguments import run_on_host
-from skml.quantization.kernels._backend import cuda_products, resolve_backend, resolve_threads
-from skml.quantization.kernels._blas import one_blas_thread
+
+from ._arguments import run_on_host
+from ._backend import cuda_products, resolve_backend, resolve_threads
+from ._blas import one_blas_thread
 
 
 def lut_matmul(X, weight, bias=None, out=None, *, n_threads=None, backend="auto"):

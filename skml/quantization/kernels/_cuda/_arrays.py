@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 from numba import cuda
 
-from skml.quantization.kernels._cuda._epilogue import THREADS, convert
-from skml.quantization.kernels._cuda._intrinsics import SIMULATED
+from ._epilogue import THREADS, convert
+from ._intrinsics import SIMULATED
 
 _DLPACK_CUDA = 2
 

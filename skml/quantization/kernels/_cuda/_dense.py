@@ -6,8 +6,8 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from skml.quantization.kernels._cuda._intrinsics import WARP, code_of
-from skml.quantization.kernels._cuda._tiles import LUT
+from ._intrinsics import WARP, code_of
+from ._tiles import LUT
 
 THREADS = 256
 

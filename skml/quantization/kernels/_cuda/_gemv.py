@@ -19,7 +19,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from skml.quantization.kernels._cuda._intrinsics import (
+from ._intrinsics import (
     SCRATCH,
     WARP,
     aligned_address,

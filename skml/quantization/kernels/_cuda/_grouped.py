@@ -11,7 +11,7 @@ from functools import cache
 from numba import cuda
 from numba.cuda import types
 
-from skml.quantization.kernels._cuda._tiles import (
+from ._tiles import (
     DECODED_FLOATS,
     INT_CODES,
     INT_COLUMNS,

@@ -2,13 +2,13 @@
 
 import torch
 
-from skml.quantization.kernels._cuda._arrays import TorchArray
-from skml.quantization.kernels._cuda._dense import level_gradient
-from skml.quantization.kernels._cuda._intrinsics import WARP
-from skml.quantization.kernels._cuda._multiply import run_dequantize
-from skml.quantization.kernels._cuda._products import device_matmul, on_device
-from skml.quantization.kernels._cuda._tensor_core import HALF_TYPES
-from skml.quantization.kernels._cuda._weights import DeviceWeight
+from ._arrays import TorchArray
+from ._dense import level_gradient
+from ._intrinsics import WARP
+from ._multiply import run_dequantize
+from ._products import device_matmul, on_device
+from ._tensor_core import HALF_TYPES
+from ._weights import DeviceWeight
 
 
 def forward(rows, layer):

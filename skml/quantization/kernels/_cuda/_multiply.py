@@ -3,20 +3,20 @@
 import numpy as np
 from numba import cuda
 
-from skml.quantization.kernels._cuda import _dense, _epilogue
-from skml.quantization.kernels._cuda._arrays import current_device, workspace
-from skml.quantization.kernels._cuda._gemv import WARPS, lut_gemv, uniform_gemv, widest
-from skml.quantization.kernels._cuda._intrinsics import SIMULATED, WARP
-from skml.quantization.kernels._cuda._plan import plan_gemv, plan_small_batch
-from skml.quantization.kernels._cuda._small_batch import small_batch
-from skml.quantization.kernels._cuda._tensor_core import (
+from . import _dense, _epilogue
+from ._arrays import current_device, workspace
+from ._gemv import WARPS, lut_gemv, uniform_gemv, widest
+from ._intrinsics import SIMULATED, WARP
+from ._plan import plan_gemv, plan_small_batch
+from ._small_batch import small_batch
+from ._tensor_core import (
     ARRANGE_THREADS,
     arrange_inputs,
     tensor_core,
 )
-from skml.quantization.kernels._cuda._tensor_core import THREADS as TENSOR_THREADS
-from skml.quantization.kernels._cuda._tiles import LUT
-from skml.quantization.kernels._cuda._tiles import THREADS as TILE_THREADS
+from ._tensor_core import THREADS as TENSOR_THREADS
+from ._tiles import LUT
+from ._tiles import THREADS as TILE_THREADS
 
 _nothing = {}
 

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from skml.quantization.kernels._cuda._gemv import (
+from ._gemv import (
     WARPS,
     rows_per_warp,
     uniform_rows_per_warp,
     widest,
 )
-from skml.quantization.kernels._cuda._tensor_core import TILES, WARP_ROWS
-from skml.quantization.kernels._cuda._tensor_core import WARPS as TENSOR_WARPS
-from skml.quantization.kernels._cuda._tiles import LUT, TILE_ROWS
+from ._tensor_core import TILES, WARP_ROWS
+from ._tensor_core import WARPS as TENSOR_WARPS
+from ._tiles import LUT, TILE_ROWS
 
 # Rows of X up to which packed codes are multiplied at all; more are worth a dense weight.
 KERNEL_ROWS = 64

@@ -7,13 +7,14 @@ import numpy as np
 from numba import cuda
 
 from skml.quantization._weights import LUTWeight
-from skml.quantization.kernels._cuda import _epilogue
-from skml.quantization.kernels._cuda._arrays import current_device
-from skml.quantization.kernels._cuda._grouped import TILE_COLUMNS, grouped
-from skml.quantization.kernels._cuda._intrinsics import SIMULATED, WARP
-from skml.quantization.kernels._cuda._multiply import n_processors
-from skml.quantization.kernels._cuda._rounding import round_inputs
-from skml.quantization.kernels._cuda._tiles import LUT, THREADS, TILE_ROWS, UNIFORM
+
+from . import _epilogue
+from ._arrays import current_device
+from ._grouped import TILE_COLUMNS, grouped
+from ._intrinsics import SIMULATED, WARP
+from ._multiply import n_processors
+from ._rounding import round_inputs
+from ._tiles import LUT, THREADS, TILE_ROWS, UNIFORM
 
 _BLOCKS_PER_PROCESSOR = 2
 

@@ -6,8 +6,9 @@ import numpy as np
 from numba import cuda
 
 from skml.quantization.kernels._arguments import check_bias, check_offsets, run_on_host
-from skml.quantization.kernels._cuda._arrays import send, wrap
-from skml.quantization.kernels._cuda._multiply import (
+
+from ._arrays import send, wrap
+from ._multiply import (
     add_bias,
     multiply,
     n_processors,
@@ -15,10 +16,10 @@ from skml.quantization.kernels._cuda._multiply import (
     run_dequantize,
     run_tensor_core,
 )
-from skml.quantization.kernels._cuda._plan import KERNEL_ROWS, plan_tensor_core
-from skml.quantization.kernels._cuda._problems import device_problems, multiply_problems
-from skml.quantization.kernels._cuda._tensor_core import BITS, HALF_TYPES, arranged_size
-from skml.quantization.kernels._cuda._weights import device_weight
+from ._plan import KERNEL_ROWS, plan_tensor_core
+from ._problems import device_problems, multiply_problems
+from ._tensor_core import BITS, HALF_TYPES, arranged_size
+from ._weights import device_weight
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 

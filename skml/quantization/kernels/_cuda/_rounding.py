@@ -6,8 +6,8 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from skml.quantization.kernels._cuda._grouped import ACT_BITS, ACT_GROUP
-from skml.quantization.kernels._cuda._intrinsics import SCRATCH, WARP, round_even, warp_max
+from ._grouped import ACT_BITS, ACT_GROUP
+from ._intrinsics import SCRATCH, WARP, round_even, warp_max
 
 
 @cache

@@ -5,7 +5,7 @@ from functools import cache
 from numba import cuda
 from numba.cuda import types
 
-from skml.quantization.kernels._cuda._tiles import (
+from ._tiles import (
     DECODED_FLOATS,
     TABLE_FLOATS,
     TILE_ROWS,

@@ -14,8 +14,8 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from skml.quantization.kernels._cuda._epilogue import writer
-from skml.quantization.kernels._cuda._intrinsics import (
+from ._epilogue import writer
+from ._intrinsics import (
     SIMULATED,
     WARP,
     address_of,

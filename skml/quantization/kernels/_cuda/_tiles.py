@@ -13,7 +13,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from skml.quantization.kernels._cuda._intrinsics import (
+from ._intrinsics import (
     aligned_address,
     code_of,
     device_function,

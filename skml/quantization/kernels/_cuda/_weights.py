@@ -7,8 +7,9 @@ import numpy as np
 from numba import cuda
 
 from skml.quantization._weights import LUTWeight
-from skml.quantization.kernels._cuda._arrays import current_device
-from skml.quantization.kernels._cuda._tiles import LUT, UNIFORM
+
+from ._arrays import current_device
+from ._tiles import LUT, UNIFORM
 
 
 class DeviceWeight:
