@@ -1,14 +1,10 @@
 """The comparison of two versions of Python sees what differs."""
 
 import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 import check_pythons
+import numpy as np
+import pytest
 
 X = np.linspace(0, 1, 6).reshape(3, 2)
 

@@ -9,22 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from api_pages import write_api_pages
+from external_links import external_uri
+from method_table import method_table, readme_rows
+from public_api import public_names, subpackage_names
+from ratio_chart import ratio_chart
+from result_files import read_benchmarks, read_reproductions
+from result_pages import format_value, heading_and_story
 
 import skml
 from skml.utils.discovery import all_estimators
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-sys.path.insert(0, str(DOCS / "_ext"))
-
-from api_pages import write_api_pages  # noqa: E402
-from external_links import external_uri  # noqa: E402
-from method_table import method_table, readme_rows  # noqa: E402
-from public_api import public_names, subpackage_names  # noqa: E402
-from ratio_chart import ratio_chart  # noqa: E402
-from result_files import read_benchmarks, read_reproductions  # noqa: E402
-from result_pages import format_value, heading_and_story  # noqa: E402
-
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted(
     path

@@ -2,13 +2,9 @@
 
 import importlib
 import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 import check_docstrings as checker
+import pytest
 from public_api import PublicName
 
 GOOD = '''

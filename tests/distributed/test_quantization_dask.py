@@ -1,6 +1,5 @@
 """Quantization on two worker processes: layers side by side, Gram matrices chunk by chunk."""
 
-import joblib
 import numpy as np
 import pytest
 import torch
@@ -17,7 +16,7 @@ da = pytest.importorskip("dask.array")
 pytestmark = pytest.mark.distributed
 
 
-def test_layers_are_quantised_side_by_side(client):
+def test_layers_are_quantised_side_by_side(on_workers):
     torch.manual_seed(0)
     network = nn.Sequential(
         nn.Linear(24, 48), nn.ReLU(), nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 4)
@@ -25,9 +24,8 @@ def test_layers_are_quantised_side_by_side(client):
     X = torch.randn(300, 24)
     bits = {"4": 3}
     here = quantize_module(network, GANQQuantizer(2), X, bits=bits, sequential=False)
-    with distributed.get_task_stream(client) as stream, joblib.parallel_config("dask"):
+    with on_workers():
         there = quantize_module(network, GANQQuantizer(2), X, bits=bits, sequential=False)
-    assert stream.data
     assert here.quantization_report_ == there.quantization_report_
     assert [layer["bits"] for layer in there.quantization_report_] == [2, 2, 3]
     with torch.no_grad():
@@ -48,7 +46,7 @@ def test_gram_matrix_of_many_chunks_is_that_of_the_whole(client):
     assert_array_equal(there.quantize(W).unpack(), here.quantize(W).unpack())
 
 
-def test_search_over_bits_finds_the_same_scores(client):
+def test_search_over_bits_finds_the_same_scores(on_workers):
     X, y = load_digits(n_class=4, return_X_y=True)
     network = MLPClassifier((16,), max_iter=30, random_state=0)
     search = GridSearchCV(
@@ -56,7 +54,7 @@ def test_search_over_bits_finds_the_same_scores(client):
     )
     with pytest.warns(match="converge"):
         here = search.fit(X, y).cv_results_["mean_test_score"]
-    with joblib.parallel_config("dask"), pytest.warns(match="converge"):
+    with on_workers(), pytest.warns(match="converge"):
         there = search.fit(X, y).cv_results_["mean_test_score"]
     assert_array_equal(here, there)
     assert here[0] < here[1]
