@@ -105,6 +105,46 @@ def test_fits_and_outputs_keep_no_memory(case, capsys):
     assert not growth.excess(), f"The output methods of {name} keep {growth.excess()}."
 
 
+def calls_on_a_network():
+    """Functions that watch or change a network, or multiply with packed weights, by name."""
+    torch = pytest.importorskip("torch")
+    from skml.adversarial import mma_attack, pgd_attack
+    from skml.implicit import empirical_ntk
+    from skml.quantization import (
+        GANQQuantizer,
+        RTNQuantizer,
+        int8_matmul,
+        lut_matmul,
+        quantize_module,
+    )
+
+    network = torch.nn.Sequential(
+        torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 3)
+    ).eval()
+    X = np.random.default_rng(0).random((10, 6), dtype=np.float32)
+    images, y = torch.from_numpy(X), torch.arange(10) % 3
+    table, even = (cls(4).fit(X).quantize(X) for cls in (GANQQuantizer, RTNQuantizer))
+    budget = {"eps": 0.1, "n_steps": 3, "random_start": False}
+    return {
+        "quantize_module": lambda: quantize_module(network, GANQQuantizer(3), images),
+        "empirical_ntk": lambda: empirical_ntk(network, images),
+        "pgd_attack": lambda: pgd_attack(network, images, y, **budget),
+        "mma_attack": lambda: mma_attack(network, images, y, **budget),
+        "lut_matmul": lambda: lut_matmul(X, table),
+        "int8_matmul": lambda: int8_matmul(X, even),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["quantize_module", "empirical_ntk", "pgd_attack", "mma_attack", "lut_matmul", "int8_matmul"],
+)
+def test_functions_keep_no_memory(name, capsys):
+    growth = growth_per_call(calls_on_a_network()[name], **COUNTS)
+    report(name, growth, capsys)
+    assert not growth.excess(), f"{name} keeps {growth.excess()}."
+
+
 class Leaking(BaseEstimator):
     """Keeps what `leak` keeps in every fit."""
 
