@@ -30,9 +30,9 @@ CHECK_PARAMS = {
     "ATEscDistiller": {"max_iter": 1},
     "DataFreeDistiller": {"max_iter": 1},
     "CATEBounder": {"max_iter": 10, "max_epochs": 3, "hidden_layer_sizes": (8,)},
-    "FunctionalTimeEncoder": {"max_iter": 50},
-    "INRRegressor": {"max_iter": 50},
-    "LeTETimeEncoder": {"max_iter": 50},
+    "FunctionalTimeEncoder": {"max_iter": 20},
+    "INRRegressor": {"max_iter": 20},
+    "LeTETimeEncoder": {"max_iter": 20},
     "QuantumGroupEquivariantClassifier": {"max_epochs": 20},
     "QuantumGroupEquivariantRegressor": {"max_epochs": 20},
 }
