@@ -91,13 +91,13 @@ def _as_array(tensor):
     return (tensor if tensor.is_contiguous() else tensor.contiguous()).numpy()
 
 
-def thread_count(values, work):
+def thread_count(n_values, work):
     """Number of threads for an operation, at most torch's own.
 
     Parameters
     ----------
-    values : torch.Tensor
-        What the operation makes.
+    n_values : int
+        Number of values that the operation makes.
     work : int
         Roughly how many steps it takes for each value.
 
@@ -106,4 +106,4 @@ def thread_count(values, work):
     int
         Number of threads.
     """
-    return max(1, min(torch.get_num_threads(), values.numel() * work // _STEPS_PER_THREAD))
+    return max(1, min(torch.get_num_threads(), n_values * work // _STEPS_PER_THREAD))

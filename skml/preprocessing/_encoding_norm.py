@@ -29,10 +29,10 @@ def normalised_vectors(upper, lower, norm, scale):
     tensors = [upper, lower, norm.weight, norm.bias] + ([] if scale is None else [scale])
     if suits_compiled_code(*tensors):
         return CompiledNorm.apply(norm.eps, upper, lower, norm.weight, norm.bias, scale)
-    return _norm_in_torch(norm.eps, upper, lower, norm.weight, norm.bias, scale)
+    return norm_in_torch(norm.eps, upper, lower, norm.weight, norm.bias, scale)
 
 
-def _norm_in_torch(eps, upper, lower, weight, bias, scale):
+def norm_in_torch(eps, upper, lower, weight, bias, scale):
     if scale is not None:
         weight, bias = weight * scale, bias * scale
     rows = torch.cat((upper, lower))
@@ -49,16 +49,26 @@ class CompiledNorm(torch.autograd.Function):
         ctx.save_for_backward(upper, lower, weight, bias, scale)
         ctx.eps = eps
         vectors = upper.new_empty(upper.shape[1], len(weight))
-        arrays = as_arrays(upper, lower, weight, bias, scale, vectors)
-        normalise(*arrays, eps, thread_count(vectors, _STEPS))
+        norm_values(eps, *as_arrays(upper, lower, weight, bias, scale, vectors))
         return vectors
 
     @staticmethod
     def backward(ctx, gradient):
         if torch.is_grad_enabled():
-            return gradients_in_torch(_norm_in_torch, ctx, gradient, ctx.eps)
+            return gradients_in_torch(norm_in_torch, ctx, gradient, ctx.eps)
         tensors = ctx.saved_tensors
         results = [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors]
-        arrays = as_arrays(*tensors, gradient, *results)
-        normalise_slope(*arrays, ctx.eps, thread_count(gradient, _STEPS))
+        norm_gradients(ctx.eps, *as_arrays(*tensors, gradient, *results))
         return None, *results
+
+
+def norm_values(eps, upper, lower, weight, bias, scale, vectors):
+    """Write the vectors of the arrays of `normalised_vectors`."""
+    n_threads = thread_count(vectors.size, _STEPS)
+    normalise(upper, lower, weight, bias, scale, vectors, eps, n_threads)
+
+
+def norm_gradients(eps, upper, lower, weight, bias, scale, gradient, *results):
+    """Write the gradients of the arrays of `normalised_vectors`, from that of the vectors."""
+    n_threads = thread_count(gradient.size, _STEPS)
+    normalise_slope(upper, lower, weight, bias, scale, gradient, *results, eps, n_threads)

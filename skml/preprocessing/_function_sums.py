@@ -31,10 +31,10 @@ def function_sum(basis, tau, omega, phase, constant, first_weight, second_weight
     tensors = [argument for argument in arguments[1:] if argument is not None]
     if suits_compiled_code(*tensors) and basis.kernel is not None:
         return CompiledSum.apply(*arguments)
-    return _sum_in_torch(*arguments)
+    return sum_in_torch(*arguments)
 
 
-def _sum_in_torch(basis, tau, omega, phase, constant, *weights):
+def sum_in_torch(basis, tau, omega, phase, constant, *weights):
     functions = basis.functions(torch.addcmul(phase.unsqueeze(-1), omega.unsqueeze(-1), tau))
     weight = basis.join(*weights)
     if weight.ndim == 3:
@@ -57,34 +57,64 @@ class CompiledSum(torch.autograd.Function):
         ctx.basis = basis
         ctx.start = start = basis.start(phase.unsqueeze(-1), omega.unsqueeze(-1), tau)
         sums = start.new_empty(start.shape[1:])
-        # The kernel takes weights flat: it knows their shape by their number.
-        start, constant, sums_array, *weights = as_arrays(start, constant, sums, *weights)
-        weights = [weight.reshape(-1) for weight in weights]
-        n_threads = thread_count(sums, basis.n_functions)
-        basis.kernel.values(start, *weights, constant, sums_array, n_threads)
+        sum_values(basis, *as_arrays(start, constant, *weights, sums))
         return sums
 
     @staticmethod
     def backward(ctx, gradient):
         if torch.is_grad_enabled():
-            return gradients_in_torch(_sum_in_torch, ctx, gradient, ctx.basis)
+            return gradients_in_torch(sum_in_torch, ctx, gradient, ctx.basis)
         tensors = ctx.saved_tensors
         results = [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors]
         if not ctx.needs_input_grad[1]:
             results[0] = None
-        tau, omega, _, _, *weights = as_arrays(*tensors)
-        to_tau, to_omega, to_phase, to_constant, *to_weights = as_arrays(*results)
-        ctx.basis.kernel.gradients(
-            *as_arrays(ctx.start),
-            tau,
-            omega,
-            *[weight.reshape(-1) for weight in weights],
-            *as_arrays(gradient),
-            to_tau,
-            to_omega,
-            to_phase,
-            to_constant,
-            *[to_weight.reshape(-1) for to_weight in to_weights],
-            thread_count(gradient, ctx.basis.n_functions),
-        )
+        tau, omega, _, _, *weights = tensors
+        arrays = as_arrays(ctx.start, tau, omega, *weights, gradient, *results)
+        sum_gradients(ctx.basis, *arrays)
         return None, *results
+
+
+def sum_values(basis, start, constant, first_weight, second_weight, sums):
+    """Write the sums (n_dims, n) of the arrays of `function_sum`, from ``basis.start``."""
+    # The kernel takes weights flat: it knows their shape by their number.
+    basis.kernel.values(
+        start,
+        first_weight.reshape(-1),
+        second_weight.reshape(-1),
+        constant,
+        sums,
+        thread_count(sums.size, basis.n_functions),
+    )
+
+
+def sum_gradients(
+    basis,
+    start,
+    tau,
+    omega,
+    first_weight,
+    second_weight,
+    gradient,
+    to_tau,
+    to_omega,
+    to_phase,
+    to_constant,
+    to_first_weight,
+    to_second_weight,
+):
+    """Write the gradients of the arrays of `function_sum`, from that of the sums."""
+    basis.kernel.gradients(
+        start,
+        tau,
+        omega,
+        first_weight.reshape(-1),
+        second_weight.reshape(-1),
+        gradient,
+        to_tau,
+        to_omega,
+        to_phase,
+        to_constant,
+        to_first_weight.reshape(-1),
+        to_second_weight.reshape(-1),
+        thread_count(gradient.size, basis.n_functions),
+    )

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
-from skml.preprocessing import LeTEEncoding, _encoding_norm, _function_sums
-from skml.preprocessing._encoding_norm import CompiledNorm, _norm_in_torch
+from skml.preprocessing import LeTEEncoding, _compiled_encoding, _encoding_norm, _function_sums
+from skml.preprocessing._compiled_encoding import CompiledEncoding, _encoding_in_torch
+from skml.preprocessing._encoding_norm import CompiledNorm, norm_in_torch
 from skml.preprocessing._function_bases import HarmonicBasis, SplineBasis
-from skml.preprocessing._function_sums import CompiledSum, _sum_in_torch
+from skml.preprocessing._function_sums import CompiledSum, sum_in_torch
 from skml.preprocessing._norm_kernel import normalise, normalise_slope
 from skml.preprocessing._sum_kernel import FunctionSum
 from skml.preprocessing._time_bases import bspline_polynomials
@@ -83,7 +84,7 @@ def assert_same(compiled, in_torch, setting, tensors, **tolerance):
 def test_sums_and_gradients_equal_those_of_torch(name, is_full, n):
     for d in (1, 3, 8, 19):
         tensors = sum_arguments(BASES[name], n, d, is_full, has_constant=d != 3)
-        assert_same(CompiledSum.apply, _sum_in_torch, BASES[name], tensors, rtol=1e-9, atol=1e-9)
+        assert_same(CompiledSum.apply, sum_in_torch, BASES[name], tensors, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["5 harmonics", "cubic pieces"])
@@ -107,7 +108,7 @@ def test_normalisation_and_gradients_equal_those_of_torch(has_scale, n):
     for d in (2, 5, 16, 40):
         tensors = norm_arguments(n, d, has_scale=has_scale)
         # Two components are normalised to +-1 whatever they are: slopes are nearly zero there.
-        assert_same(CompiledNorm.apply, _norm_in_torch, 1e-5, tensors, rtol=1e-8, atol=1e-9)
+        assert_same(CompiledNorm.apply, norm_in_torch, 1e-5, tensors, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["5 harmonics", "cubic pieces"])
@@ -124,6 +125,41 @@ def test_derivatives_of_the_normalisation_by_differences():
     tensors = norm_arguments(3, 4)
     assert torch.autograd.gradcheck(lambda *args: CompiledNorm.apply(1e-5, *args), tensors)
     assert torch.autograd.gradgradcheck(lambda *args: CompiledNorm.apply(1e-5, *args), tensors)
+
+
+def encoding_arguments(n, d_fourier, d_spline, is_full=True, has_scale=True):
+    bases = BASES["5 harmonics"], BASES["cubic pieces"]
+    tau, *upper = sum_arguments(bases[0], n, d_fourier, is_full)
+    _, *lower = sum_arguments(bases[1], n, d_spline, is_full, has_constant=False, seed=1)
+    norm = norm_arguments(1, d_fourier + d_spline, has_scale=has_scale)[2:]
+    return (*bases, 1e-5), [tau, *upper, *lower, *norm]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("is_full", [True, False])
+def test_encodings_and_gradients_equal_those_of_torch(is_full, n):
+    for d_fourier, d_spline, has_scale in ((1, 1, True), (8, 8, True), (3, 16, False)):
+        setting, tensors = encoding_arguments(n, d_fourier, d_spline, is_full, has_scale)
+        arguments = CompiledEncoding.apply, _encoding_in_torch, setting, tensors
+        assert_same(*arguments, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("has_scale", [True, False])
+def test_derivatives_of_the_encoding_by_differences(has_scale):
+    setting, tensors = encoding_arguments(3, 2, 2, has_scale=has_scale)
+    assert torch.autograd.gradcheck(lambda *args: CompiledEncoding.apply(setting, *args), tensors)
+    assert torch.autograd.gradgradcheck(
+        lambda *args: CompiledEncoding.apply(setting, *args), tensors
+    )
+
+
+def test_weights_that_change_before_the_gradient_are_refused():
+    layer = LeTEEncoding(6, omega_range=(5.0, 1.0))
+    encoded = layer(torch.linspace(-1, 1, 20))
+    with torch.no_grad():
+        layer.spline.omega.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        encoded.sum().backward()
 
 
 def test_no_points_give_empty_sums_and_zero_gradients():
@@ -184,6 +220,21 @@ def test_strided_times_and_gradients():
     torch.testing.assert_close(expanded, 9 * single)
 
 
+def test_parameters_that_are_not_contiguous_get_their_gradient():
+    layer = LeTEEncoding(6, omega_range=(5.0, 1.0))
+    strided = copy.deepcopy(layer)
+    with torch.no_grad():
+        for part, name in ((strided.fourier, "cos_weight"), (strided.spline, "base_weight")):
+            weight = getattr(part, name)
+            weight.data = weight.transpose(0, 1).contiguous().transpose(0, 1)
+            assert not weight.is_contiguous()
+    t = torch.linspace(-1, 1, 50)
+    for model in (layer, strided):
+        model(t).square().cumsum(dim=1).sum().backward()
+    for one, other in zip(layer.parameters(), strided.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
+
+
 def test_frozen_parameters_get_no_gradient():
     layer = LeTEEncoding(6, omega_range=(5.0, 1.0))
     expected = copy.deepcopy(layer)
@@ -202,7 +253,11 @@ def test_frozen_parameters_get_no_gradient():
 
 def calls_of_compiled_code(monkeypatch):
     calls = []
-    for module, cls in ((_function_sums, CompiledSum), (_encoding_norm, CompiledNorm)):
+    for module, cls in (
+        (_function_sums, CompiledSum),
+        (_encoding_norm, CompiledNorm),
+        (_compiled_encoding, CompiledEncoding),
+    ):
 
         class Spy(cls):
             @classmethod
@@ -219,7 +274,7 @@ def test_which_tensors_are_left_to_torch(monkeypatch):
     tau = torch.linspace(-1, 1, 10)
     for dtype in (torch.float32, torch.float64):
         LeTEEncoding(4, dtype=dtype).encode(tau.to(dtype))
-        assert calls == [CompiledSum, CompiledSum, CompiledNorm]
+        assert calls == [CompiledEncoding]
         calls.clear()
     assert LeTEEncoding(4, dtype=torch.bfloat16).encode(tau.bfloat16()).isfinite().all()
     assert LeTEEncoding(4, device="meta").encode(tau.to("meta")).shape == (10, 4)
@@ -227,6 +282,24 @@ def test_which_tensors_are_left_to_torch(monkeypatch):
     # No kernel for this degree; torch's power basis still serves.
     LeTEEncoding(4, spline_degree=11).encode(tau)
     assert calls == [CompiledSum, CompiledNorm]
+
+
+def test_parts_that_are_listened_to_or_replaced_are_called(monkeypatch):
+    layer, tau = LeTEEncoding(4, omega_range=(5.0, 1.0)), torch.linspace(-1, 1, 10)
+    expected = layer.encode(tau)
+    calls = calls_of_compiled_code(monkeypatch)
+    seen = []
+    handle = layer.spline.register_forward_hook(lambda *arguments: seen.append(arguments))
+    torch.testing.assert_close(layer.encode(tau), expected)
+    assert calls == [CompiledSum, CompiledSum, CompiledNorm]
+    assert len(seen) == 1
+    handle.remove()
+    calls.clear()
+    layer.fourier = torch.nn.Sequential(layer.fourier)
+    torch.testing.assert_close(layer.encode(tau), expected)
+    assert calls == [CompiledSum, CompiledSum, CompiledNorm]
+    layer.norm = None
+    assert layer.encode(tau).shape == (10, 4)
 
 
 def test_transformations_of_torch_go_through_torch(monkeypatch):
