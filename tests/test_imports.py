@@ -2,8 +2,10 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import skml
 from skml.utils.discovery import public_modules
 
 SOURCE = Path(__file__).resolve().parents[1] / "skml"
+EXT = SOURCE.parent / "ext"
 OPTIONAL = {
     "dask",
     "distributed",
@@ -193,3 +196,25 @@ def test_private_modules_stay_inside_their_sub_package():
         if any(part.startswith("_") and not part.startswith("__") for part in parts):
             wrong.append(f"{place}: {'.'.join(parts)}")
     assert not wrong, wrong
+
+
+def cimported_packages():
+    """Installed packages whose declarations our Cython code takes."""
+    files = [*EXT.rglob("*.pyx"), *EXT.rglob("*.pxd")]
+    ours = {path.stem for path in files} | {"libc", "cython", "openmp"}
+    found = set()
+    for path in files:
+        for modules in re.findall(
+            r"^(?:from|cimport) ([\w.]+)(?: cimport|$)", path.read_text(), re.M
+        ):
+            found.add(modules.partition(".")[0])
+    return found - ours
+
+
+def test_the_build_requires_what_the_compiled_code_cimports():
+    """An isolated build has nothing else, and `make demo` installs the group before it builds."""
+    project = tomllib.loads((EXT.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "scipy" in cimported_packages()
+    requires = project["build-system"]["requires"]
+    assert requires == project["dependency-groups"]["build"]
+    assert cimported_packages() <= {re.match(r"[\w-]+", text).group() for text in requires}
