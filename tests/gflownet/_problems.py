@@ -40,6 +40,21 @@ class TreeProcess(Process):
         )
 
 
+class DagProcess(TreeProcess):
+    """A graph given by the children of each node, to which several nodes may lead."""
+
+    def parents(self, states):
+        edges = [
+            (row, s, a)
+            for row, state in enumerate(states[:, 0])
+            for s, kids in enumerate(self.children)
+            for a, child in enumerate(kids)
+            if child == state
+        ]
+        rows, sources, actions = np.array(edges, dtype=int).reshape(-1, 3).T
+        return rows, sources[:, None], actions
+
+
 class MergedStrings(PrependAppendProcess):
     """Strings that grow at both ends, where two actions with one result are one edge."""
 

@@ -266,6 +266,28 @@ def test_floor_comes_before_the_exponent():
     np.testing.assert_allclose(np.exp(sampler.score_samples(X)), np.array([0.25, 0.25, 1]) / 1.5)
 
 
+@pytest.mark.parametrize("solver", ["exact", "mlp"])
+@pytest.mark.parametrize("scored_by", ["table", "function"])
+def test_floor_of_objects_that_are_enumerated(solver, scored_by):
+    """Of the three objects one scores below the floor, and one is not in the table."""
+    if solver == "mlp":
+        pytest.importorskip("torch")
+    X, y = [[1, 0, 0], [0, 1, 0]], [0.1, 2.0]
+    function = None if scored_by == "table" else lambda X: X @ np.array([0.1, 2.0, 0.0])
+    sampler = RewardProportionalSampler(
+        process="set",
+        reward=function,
+        reward_floor=0.5,
+        reward_exponent=2.0,
+        solver=solver,
+        hidden_layer_sizes=(4,),
+        max_iter=3,
+    ).fit(X, None if function else y)
+    objects, _, target = sampler.distribution()
+    expected = np.where(objects @ np.array([0, 1, 0]) == 1, 4.0, 0.25) / 4.5
+    np.testing.assert_allclose(target, expected)
+
+
 def test_unseen_objects_by_a_regressor():
     X = np.array([["a", "a"], ["a", "b"], ["b", "a"]])
     y = np.array([1.0, 2.0, 4.0])

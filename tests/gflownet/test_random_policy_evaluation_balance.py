@@ -15,16 +15,28 @@ from skml.gflownet import (  # noqa: E402
 )
 from skml.gflownet._policy_learners import LEARNERS, _logsumexp_by_group  # noqa: E402
 from skml.gflownet._rewards import RewardMemory, RewardModel  # noqa: E402
-from skml.gflownet._rollouts import roll_out  # noqa: E402
+from skml.gflownet._rollouts import Trajectories, roll_out  # noqa: E402
 from skml.gflownet._row_keys import RowKeys  # noqa: E402
 from skml.gflownet._state_table import make_table  # noqa: E402
 from skml.gflownet._value_learner import ValueLearner  # noqa: E402
+from tests.gflownet._problems import DagProcess  # noqa: E402
 
 PROCESSES = [
     AutoregressiveProcess([2, 3, 2], stop=True),
     SetProcess(2, n_items=4, stop=True),
     PrependAppendProcess(2, 3),
     HypergridProcess(3, n_dims=2),
+    # Edges of the same action into one state, ways without a choice that meet, unequal lengths.
+    DagProcess([[1, 2], [3, 4, 5], [3, 5], [6], [6], [], []]),
+]
+
+
+# Values need a ratio of branchings that is the same for all paths; flows do not.
+RECTIFIED = [
+    (process, by_edge)
+    for process in PROCESSES
+    for by_edge in (False, True)
+    if by_edge or process.path_invariant is True
 ]
 
 
@@ -174,13 +186,10 @@ def test_gradient_of_sums_by_group():
     )
 
 
-@pytest.mark.parametrize("process", PROCESSES, ids=str)
+@pytest.mark.parametrize(("process", "by_edge"), RECTIFIED, ids=str)
 @pytest.mark.parametrize("settings", [{}, {"trace_decay": 0.6}, {"monte_carlo": True}])
-@pytest.mark.parametrize("by_edge", [False, True])
 def test_value_learner_at_the_exact_values(process, settings, by_edge):
     """One-step targets reproduce V = F g or F; rewards along single paths only on average."""
-    if not by_edge and not process.path_invariant:
-        pytest.skip("values of this process are flows")
     problem = Problem(process, 0, "uniform")
     g = np.ones(problem.table.n_states)
     if not by_edge:  # from the definition, along whichever path
@@ -206,3 +215,39 @@ def test_value_learner_at_the_exact_values(process, settings, by_edge):
     with torch.no_grad():
         learner.network.outputs[problem.table.root] += 1.0
     assert float(learner.loss(problem.paths).detach()) > loss + 1e-3
+
+
+def all_paths(process, state=None):
+    """Every path as a list of edges (state, action, next state), and its probability."""
+    state = process.initial_state() if state is None else state
+    actions = np.flatnonzero(process.actions(state[None])[0])
+    if not len(actions):
+        yield [], 1.0
+    for action in actions:
+        following = process.step(state[None], np.array([action]))[0]
+        for edges, probability in all_paths(process, following):
+            yield [(state, action, following), *edges], probability / len(actions)
+
+
+@pytest.mark.parametrize(("process", "by_edge"), RECTIFIED, ids=str)
+@pytest.mark.parametrize("settings", [{"trace_decay": 1.0}, {"monte_carlo": True}], ids=str)
+def test_targets_along_paths_are_right_on_average_whatever_the_table(process, settings, by_edge):
+    problem = Problem(process, 2, "uniform")
+    outputs = np.random.default_rng(0).normal(size=(problem.table.n_states, 1))
+    learner = ValueLearner(process, by_edge=by_edge, **problem.options(outputs), **settings)
+    learner.scale = 1.0
+    found, probabilities = zip(*all_paths(process), strict=True)
+    assert sum(probabilities) == pytest.approx(1.0)
+    edges = [
+        (*edge, number, step, step == len(path) - 1)
+        for number, path in enumerate(found)
+        for step, edge in enumerate(path)
+    ]
+    states, actions, following, path, step, is_last = map(np.array, zip(*edges, strict=True))
+    n_children = np.count_nonzero(process.actions(states), axis=1)
+    paths = Trajectories(states, following, actions, path, step, n_children, is_last)
+    ends = learner._end_values(
+        paths.objects_states, problem.memory.ask(paths.objects_states, count="new")
+    )
+    at_root = learner._targets(paths, ends)[step == 0]
+    assert (at_root * probabilities).sum() == pytest.approx(problem.rewards.sum())
