@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skml.utils._torch import TorchStateMixin, local_seed, make_generator, resolve_device, to_numpy
 from skml.utils._weights import validated_weight
 
-from ._basis import equivariant_basis
+from ._basis import invariant_tensors
 from ._groups import REAL_GROUPS
 from ._network import EquivariantNetwork
 from ._tensor_input import infer_dimension, invariant_location_scale
@@ -108,18 +108,30 @@ class BaseEquivariantNetwork(TorchStateMixin, BaseEstimator):
             for layer in self.module_.layers
         ]
 
-    def _check_weights(self, sample_weight, X):
-        weight = validated_weight(sample_weight, X)
-        return np.ones(len(X), dtype=X.dtype) if weight is None else weight.astype(X.dtype)
-
-    def _infer_dimension(self, X):
-        return infer_dimension(
+    def _weight_and_dimension(self, X, sample_weight):
+        """Weights of the rows, and n."""
+        n = infer_dimension(
             X.shape[1],
             self.order_in,
             self.n_channels_in,
             order_name="order_in",
             channels_name="n_channels_in",
         )
+        weight = validated_weight(sample_weight, X)
+        weight = np.ones(len(X), dtype=X.dtype) if weight is None else weight.astype(X.dtype)
+        return weight, n
+
+    @property
+    def _is_linear(self):
+        return len(self.hidden_layer_sizes) == 0
+
+    def _location_scale(self, flat, order, n, weight):
+        """Offset and scale of tensors (n_samples, channels, n**order); none for a linear model."""
+        if self._is_linear:
+            return np.zeros(flat.shape[1:], dtype=flat.dtype), np.ones(flat.shape[1], flat.dtype)
+        invariants = invariant_tensors(self.group, n, int(order), flat.dtype)
+        offset, scale = invariant_location_scale(flat, invariants, weight)
+        return offset, scale.astype(flat.dtype)
 
     def _train(self, X, target, weight, n, n_channels_out):
         """Build and train the network; target is a tensor (n_samples, ...)."""
@@ -138,27 +150,22 @@ class BaseEquivariantNetwork(TorchStateMixin, BaseEstimator):
             "method": self.method,
         }
         self._dtype = X.dtype.name
-        is_linear = len(self.hidden_layer_sizes) == 0
         tensors = self._tensors(X)
-        flat = tensors.reshape(*tensors.shape[:2], -1)
-        self.input_offset_ = np.zeros(flat.shape[1:], dtype=X.dtype)
-        self.input_scale_ = np.ones(len(flat[0]), dtype=X.dtype)
-        if not is_linear:
-            invariants = invariant_tensors(self.group, n, int(self.order_in), X.dtype)
-            offset, scale = invariant_location_scale(flat, invariants, weight)
-            self.input_offset_, self.input_scale_ = offset, scale.astype(X.dtype)
+        self.input_offset_, self.input_scale_ = self._location_scale(
+            tensors.reshape(*tensors.shape[:2], -1), self.order_in, n, weight
+        )
         with local_seed(rng, device):
             module = self._build_module().to(device)
         x = torch.from_numpy(self._scaled(tensors)).to(device)
         target, weight = target.to(device), torch.from_numpy(weight).to(device)
-        record = self._minimise(module, x, target, weight, is_linear, make_generator(rng))
+        record = self._minimise(module, x, target, weight, make_generator(rng))
         self.module_ = module
         self.loss_curve_, self.n_iter_ = record.loss_curve, record.n_iter
 
-    def _minimise(self, module, x, target, weight, is_linear, generator):
-        if is_linear and self._has_closed_form:
+    def _minimise(self, module, x, target, weight, generator):
+        if self._is_linear and self._has_closed_form:
             return solve_linear(module, x, target, weight, alpha=self.alpha)
-        if is_linear:
+        if self._is_linear:
             return train_convex(
                 module,
                 x,
@@ -219,8 +226,3 @@ class BaseEquivariantNetwork(TorchStateMixin, BaseEstimator):
 
     def _linear_layers(self):
         return self.module_._linear_layers()
-
-
-def invariant_tensors(group, n, order, dtype):
-    """Basis of the invariant tensors, ndarray of shape (n_invariants, n**order)."""
-    return equivariant_basis(group, n, 0, order)[:, :, 0].astype(dtype)

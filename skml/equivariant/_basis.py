@@ -7,8 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from ._groups import get_group
-from ._independence import independent_rows
-from ._partitions import as_blocks, enumerate_partitions
+from ._independence import independent_rows, most_blocks
+from ._partitions import as_blocks, check_order, enumerate_partitions
 
 _FORMS = ("dense", "sparse", "partitions")
 
@@ -55,7 +55,7 @@ def equivariant_basis(
     Raises
     ------
     ValueError
-        If an argument has no meaning.
+        If an argument has no meaning, or there are more than four million diagrams.
 
     See Also
     --------
@@ -123,23 +123,38 @@ def basis_labels(group, n, order_in, order_out, *, colors_in=None, colors_out=No
         Read-only.
     """
     group = get_group(group)
-    labels = enumerate_partitions(
-        group, order_in, order_out, colors_in=colors_in, colors_out=colors_out
+    arguments = group, n, check_order(order_in, "order_in"), check_order(order_out, "order_out")
+    arguments = *arguments, colors_in, colors_out
+    _candidates(*arguments)  # names what is wrong with the colours
+    return _independent_part(*arguments)
+
+
+def _candidates(group, n, order_in, order_out, colors_in, colors_out):
+    # Where the number of blocks decides, the others need not be listed: there may be far more.
+    return enumerate_partitions(
+        group,
+        order_in,
+        order_out,
+        colors_in=colors_in,
+        colors_out=colors_out,
+        max_blocks=most_blocks(group, n, order_in + order_out),
     )
-    return _independent_part(group, n, order_in, order_out, colors_in, colors_out, len(labels))
 
 
 @lru_cache(maxsize=256)
-def _independent_part(group, n, order_in, order_out, colors_in, colors_out, n_partitions):
-    labels = spanning_labels(
-        group, n, order_in, order_out, colors_in=colors_in, colors_out=colors_out
-    )
+def _independent_part(group, n, order_in, order_out, colors_in, colors_out):
+    labels = _candidates(group, n, order_in, order_out, colors_in, colors_out)
     rows = independent_rows(group, n, labels)
-    if len(rows) == n_partitions:
+    if len(rows) == len(labels):
         return labels
     labels = labels[rows]
     labels.setflags(write=False)
     return labels
+
+
+def invariant_tensors(group, n, order, dtype):
+    """Basis of the invariant tensors, ndarray of shape (n_invariants, n**order)."""
+    return equivariant_basis(group, n, 0, order)[:, :, 0].astype(dtype)
 
 
 def spanning_labels(group, n, order_in, order_out, *, colors_in=None, colors_out=None):
@@ -156,7 +171,7 @@ def dense_maps(labels, n, order_in):
     strides = point_strides(n, order_in, m - order_in)
     item = maps.itemsize
     for number, row in enumerate(labels.tolist()):
-        block_strides = _sum_by_label(row, strides)
+        block_strides = sums_by_label(row, strides)
         diagonal = np.ndarray(
             (n,) * len(block_strides),
             maps.dtype,
@@ -174,8 +189,8 @@ def sparse_map(row, n, order_in):
     order_out = len(row) - order_in
     above = [n ** (order_in - 1 - i) for i in range(order_in)] + [0] * order_out
     below = [0] * order_in + [n ** (order_out - 1 - j) for j in range(order_out)]
-    columns = block_offsets(_sum_by_label(row, above), n)
-    rows = block_offsets(_sum_by_label(row, below), n)
+    columns = block_offsets(sums_by_label(row, above), n)
+    rows = block_offsets(sums_by_label(row, below), n)
     shape = (n**order_out, n**order_in)
     return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
 
@@ -195,7 +210,8 @@ def block_offsets(strides, n):
     return offsets
 
 
-def _sum_by_label(row, values):
+def sums_by_label(row, values):
+    """Sum of the values of the points of each block."""
     sums = [0] * (max(row, default=-1) + 1)
     for label, value in zip(row, values, strict=True):
         sums[label] += value

@@ -113,7 +113,7 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
     ------
     ValueError
         If the width of X is no power of an n, if the input has no invariants, or a non-linearity
-        is not equivariant.
+        is not equivariant, or an order is so high that the diagrams are too many.
 
     See Also
     --------
@@ -166,8 +166,7 @@ class QuantumGroupEquivariantClassifier(ClassifierMixin, BaseEquivariantNetwork)
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
-        weight = self._check_weights(sample_weight, X)
-        n = self._infer_dimension(X)
+        weight, n = self._weight_and_dimension(X, sample_weight)
         self.classes_, codes = np.unique(y, return_inverse=True)
         target = torch.from_numpy(codes.astype(np.int64))
         self._train(X, target, weight, n, len(self.classes_))

@@ -4,9 +4,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from ._partitions import canonical
+from ._basis import block_offsets, point_strides, sums_by_label
+from ._partitions import canonical, n_blocks
 
 _CHUNK = 2**16
+# To find a one takes about as long as so many comparisons of indices.
+_ONE_AGAINST_COMPARISONS = 16
 
 
 class KernelTable:
@@ -48,9 +51,8 @@ class KernelTable:
         """
         places, values = self._tables()
         places = places.to(weight.device)
-        values = values.to(device=weight.device, dtype=weight.dtype)
         n_diagrams, c_out, c_in = weight.shape
-        different = values @ weight.reshape(n_diagrams, c_out * c_in)
+        different = values.of_sums(weight.reshape(n_diagrams, c_out * c_in))
         order_out = self._labels.shape[1] - self._order_in
         # A look-up of rows has the faster gradient, but only for real numbers.
         if different.is_complex():
@@ -63,15 +65,52 @@ class KernelTable:
     def _tables(self):
         """Places of the different values (n**l * n**k,), and each diagram's value there."""
         if self._places is None:
-            kernels, places = _kernels_of_indices(self._labels.shape[1], self._n, self._order_in)
-            values = np.ones((len(kernels), len(self._labels)))
-            for number, row in enumerate(self._labels.tolist()):
-                for point, label in enumerate(row):
-                    first = row.index(label)
-                    values[:, number] *= kernels[:, point] == kernels[:, first]
-            self._values = torch.from_numpy(values)
+            labels, n = self._labels, self._n
+            kernels, places = _kernels_of_indices(labels.shape[1], n, self._order_in)
+            n_ones = int((float(n) ** n_blocks(labels)).sum())
+            if _ONE_AGAINST_COMPARISONS * n_ones < len(kernels) * labels.size:
+                self._values = _OnesAt(labels, n, self._order_in, places, len(kernels))
+            else:
+                self._values = _ValuesAt(labels, kernels)
             self._places = torch.from_numpy(places)
         return self._places, self._values
+
+
+class _ValuesAt:
+    """Value of each diagram for each kernel, 0 or 1, as a matrix."""
+
+    def __init__(self, labels, kernels):
+        values = np.ones((len(kernels), len(labels)))
+        for number, row in enumerate(labels.tolist()):
+            for point, label in enumerate(row):
+                first = row.index(label)
+                values[:, number] *= kernels[:, point] == kernels[:, first]
+        self._values = torch.from_numpy(values)
+
+    def of_sums(self, weight):
+        """Values of weighted sums of diagrams; weights of shape (n_diagrams, n_sums)."""
+        return self._values.to(weight) @ weight
+
+
+class _OnesAt:
+    """The same, by the places of the ones, where nearly all values of many diagrams are zero."""
+
+    def __init__(self, labels, n, order_in, places, n_kernels):
+        strides = point_strides(n, order_in, labels.shape[1] - order_in)
+        kernels = [
+            np.unique(places[block_offsets(sums_by_label(row, strides), n)])
+            for row in labels.tolist()
+        ]
+        diagrams = np.repeat(np.arange(len(labels)), [len(part) for part in kernels])
+        self._kernels = torch.from_numpy(np.concatenate(kernels))
+        self._diagrams = torch.from_numpy(diagrams)
+        self._n_kernels = n_kernels
+
+    def of_sums(self, weight):
+        """Values of weighted sums of diagrams; weights of shape (n_diagrams, n_sums)."""
+        total = weight.new_zeros(self._n_kernels, weight.shape[1])
+        parts = weight.index_select(0, self._diagrams.to(weight.device))
+        return total.index_add(0, self._kernels.to(weight.device), parts)
 
 
 def _kernels_of_indices(n_points, n, order_in):

@@ -68,8 +68,8 @@ class Stage:
     ----------
     n_through : int
         The number t.
-    upper, lower : list of Half
-        The different halves.
+    upper, lower : dict of Half to int
+        The different halves, numbered.
     members : dict of tuple to list of (int, int, int)
         For each order in which the blocks arrive, the triples (lower half, upper half, diagram).
     tables : dict of tuple to torch.Tensor of int64
@@ -80,8 +80,8 @@ class Stage:
     """
 
     n_through: int
-    upper: list = field(default_factory=list)
-    lower: list = field(default_factory=list)
+    upper: dict = field(default_factory=dict)
+    lower: dict = field(default_factory=dict)
     members: dict = field(default_factory=dict)
     tables: dict = field(default_factory=dict)
     above: list = field(default_factory=list)
@@ -109,7 +109,11 @@ class DiagramProduct:
         for number, row in enumerate(labels.tolist()):
             upper, lower, arrival = split_diagram(row, order_in)
             stage = stages.setdefault(len(arrival), Stage(len(arrival)))
-            triple = (_index(stage.lower, lower), _index(stage.upper, upper), number)
+            triple = (
+                stage.lower.setdefault(lower, len(stage.lower)),
+                stage.upper.setdefault(upper, len(stage.upper)),
+                number,
+            )
             stage.members.setdefault(arrival, []).append(triple)
         # The largest tensors first: what they write needs no addition.
         self.stages = [stages[t] for t in sorted(stages, reverse=True)]
@@ -314,9 +318,3 @@ def _half(labels, through):
         tuple(block for label, block in blocks.items() if label in through),
         tuple(block for label, block in blocks.items() if label not in through),
     )
-
-
-def _index(halves, half):
-    if half not in halves:
-        halves.append(half)
-    return halves.index(half)

@@ -5,6 +5,8 @@ import numpy as np
 from ._partitions import n_blocks
 
 _TOLERANCE = 1e-9
+# Numbers in the factor of a Gram matrix, each of which is read for every vector that is kept.
+_LARGEST_FACTOR = 2**26
 
 
 def independent_rows(group, n, labels):
@@ -29,9 +31,19 @@ def independent_rows(group, n, labels):
         return np.arange(min(n_partitions, 1))
     if is_independent(group, n, m):
         return np.arange(n_partitions)
-    if group.charges is None and not group.noncrossing and group.sizes in {"any", "even"}:
-        return np.flatnonzero(n_blocks(labels) <= n)
+    bound = most_blocks(group, n, m)
+    if bound is not None:
+        return np.flatnonzero(n_blocks(labels) <= bound)
     return select_independent(n_partitions, scaled_gram_rows(labels, n))
+
+
+def most_blocks(group, n, m):
+    """Largest number of blocks in a basis, where the diagrams with so many are one; else None."""
+    if group.sizes not in {"any", "even"} or n >= m:
+        return None
+    if n == 1:  # all maps are the same number
+        return 1
+    return n if group.charges is None and not group.noncrossing else None
 
 
 def is_independent(group, n, m):
@@ -119,6 +131,11 @@ def select_independent(n_vectors, gram_row, tolerance=_TOLERANCE):
     -------
     ndarray of int
         Numbers of the vectors that are kept. This is a Cholesky factorisation that skips.
+
+    Raises
+    ------
+    ValueError
+        If there are too many.
     """
     factor = np.empty((16, n_vectors))
     residual = np.ones(n_vectors)
@@ -127,6 +144,13 @@ def select_independent(n_vectors, gram_row, tolerance=_TOLERANCE):
         if residual[i] <= tolerance:
             continue
         rank = len(chosen)
+        if (rank + 1) * n_vectors > _LARGEST_FACTOR:
+            raise ValueError(
+                f"{n_vectors} diagrams are dependent at this n, and a basis has more than {rank} "
+                "of them: to choose it would take minutes or hours. Lower the orders (of tensor "
+                "powers, of hidden layers, or the degree, where there are such), or take n so "
+                "large that the diagrams are independent."
+            )
         if rank == len(factor):
             factor = np.concatenate([factor, np.empty_like(factor)])
         # Computed afresh: the running value has lost digits where it is small.

@@ -16,6 +16,8 @@ import numpy as np
 from ._groups import get_group
 
 _CHARGE_OF_COLOR = {"u": 1, "c": -1}
+# Listing takes about ten microseconds for each.
+_MOST_PARTITIONS = 2**22
 
 
 def count_partitions(group, m, *, colors=None):
@@ -80,7 +82,9 @@ def count_partitions(group, m, *, colors=None):
     return _COUNTS[group.sizes, group.noncrossing](m)
 
 
-def enumerate_partitions(group, order_in, order_out, *, colors_in=None, colors_out=None):
+def enumerate_partitions(
+    group, order_in, order_out, *, colors_in=None, colors_out=None, max_blocks=None
+):
     """Find all partitions that belong to a group.
 
     Parameters
@@ -91,11 +95,18 @@ def enumerate_partitions(group, order_in, order_out, *, colors_in=None, colors_o
         Number of upper and of lower points.
     colors_in, colors_out : str or None
         Colours of the points, for "U" and "U+".
+    max_blocks : int or None
+        Only those with at most so many blocks, for groups that allow any sizes or the even ones.
 
     Returns
     -------
     ndarray of shape (n_partitions, order_in + order_out), dtype int8
         Labels, few blocks first. The array is shared, and so it is read-only.
+
+    Raises
+    ------
+    ValueError
+        If there are too many to list.
     """
     group = get_group(group)
     k, l = check_order(order_in, "order_in"), check_order(order_out, "order_out")
@@ -111,7 +122,19 @@ def enumerate_partitions(group, order_in, order_out, *, colors_in=None, colors_o
         )
     else:
         charges = None
-    return _enumerate(group, k, l, charges)
+    if max_blocks is not None:
+        n_partitions = _count_bounded(group, k + l, max_blocks)
+    elif charges is not None:
+        n_partitions = _count_coloured_pairings(charges, group.noncrossing)
+    else:
+        n_partitions = count_partitions(group, k + l)
+    if n_partitions > _MOST_PARTITIONS:
+        raise ValueError(
+            f"The maps from order {k} to order {l} of group {group.name!r} are sums of "
+            f"{n_partitions} diagrams, and at most {_MOST_PARTITIONS} can be listed; lower these "
+            "orders (of tensor powers and of hidden layers where a model has them)."
+        )
+    return _enumerate(group, k, l, charges, max_blocks)
 
 
 def contains(group, labels, order_in):
@@ -224,11 +247,11 @@ def n_blocks(labels):
 
 
 @lru_cache(maxsize=256)
-def _enumerate(group, order_in, order_out, charges):
+def _enumerate(group, order_in, order_out, charges, max_blocks):
     m = order_in + order_out
     if group.charges == "alternating":
         charges = tuple((-1) ** p for p in range(m))
-    words = _Search(group, m, charges).run()
+    words = _Search(group, m, charges, max_blocks).run()
     labels = np.array(words, dtype=np.int8).reshape(len(words), m)
     labels[:, order_in:] = labels[:, order_in:][:, ::-1].copy()
     labels = canonical(labels)
@@ -245,8 +268,9 @@ class _Search:
     as the points that are to come cannot complete the open blocks.
     """
 
-    def __init__(self, group, m, charges):
+    def __init__(self, group, m, charges, max_blocks=None):
         self.m = m
+        self.max_blocks = m if max_blocks is None else max_blocks
         self.charges = charges
         self.noncrossing = group.noncrossing
         self.sizes = group.sizes
@@ -281,6 +305,8 @@ class _Search:
                 self.open = stack
             if self.noncrossing and not self._is_complete(block):
                 break  # a block below it would close it
+        if len(self.size) == self.max_blocks:
+            return
         self.size.append(0)
         self.charge.append(0)
         self.open = [*stack, len(self.size) - 1]
@@ -382,6 +408,23 @@ def _even_blocks(m):
     for p in range(1, m // 2 + 1):
         counts.append(sum(comb(2 * p - 1, 2 * q - 1) * counts[p - q] for q in range(1, p + 1)))
     return counts[-1]
+
+
+def _count_bounded(group, m, max_blocks):
+    """At most the number of partitions of m points with at most so many blocks.
+
+    A group that asks for more than sizes of blocks has fewer.
+    """
+    step = 1 if group.sizes == "any" else 2
+    # counts[b] of p points: the block of the last point has q points, the rest b - 1 blocks.
+    by_points = [[1] + [0] * max_blocks]
+    for p in range(1, m + 1):
+        counts = [0] * (max_blocks + 1)
+        for q in range(step, p + 1, step):
+            for b in range(1, max_blocks + 1):
+                counts[b] += comb(p - 1, q - 1) * by_points[p - q][b - 1]
+        by_points.append(counts)
+    return sum(by_points[m])
 
 
 def _balanced_blocks(half):

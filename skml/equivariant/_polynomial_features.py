@@ -1,17 +1,20 @@
 """Equivariant polynomials of a tensor, one for each diagram."""
 
 from itertools import permutations
+from math import factorial
 from numbers import Integral
 from string import ascii_letters
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from skml.utils import restores_on_error
 
-from ._basis import spanning_labels
+from ._basis import basis_labels, spanning_labels
 from ._formatting import format_partition
 from ._groups import REAL_GROUPS, get_group, no_map_message
 from ._independence import blocks_of_joins, is_independent, select_independent
@@ -19,6 +22,8 @@ from ._partitions import as_blocks, as_labels, canonical, count_partitions, n_bl
 from ._tensor_input import infer_dimension
 
 _CHUNK_ENTRIES = 2**22
+_MOST_VARIANTS = 2**22
+_MOST_DIAGRAMS = 2**20
 
 
 class EquivariantPolynomialFeatures(TransformerMixin, BaseEstimator):
@@ -60,7 +65,7 @@ class EquivariantPolynomialFeatures(TransformerMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        If there is no such polynomial.
+        If there is no such polynomial, or there are too many.
 
     See Also
     --------
@@ -214,25 +219,61 @@ def polynomial_labels(group, n, degree, order_in, order_out):
         Labels, few blocks first.
     """
     group = get_group(group)
-    k, d = order_in, degree
-    labels = spanning_labels(group, n, d * k, order_out)
-    m = labels.shape[1]
-    # Each diagram under all permutations of the copies; the least stands for its polynomial.
+    if n == 1:
+        return basis_labels(group, 1, degree * order_in, order_out)
+    labels = spanning_labels(group, n, degree * order_in, order_out)
+    labels = labels[_first_of_orbits(labels, degree, order_in)]
+    if len(labels) <= 1 or is_independent(get_group(group.classical), n, labels.shape[1]):
+        return labels
+    n_variants = factorial(degree) * labels.size
+    if n_variants > _MOST_VARIANTS:
+        raise ValueError(
+            f"The polynomials of degree={degree} are dependent at n={n}; to choose a basis takes "
+            f"{factorial(degree)} permutations of each of {len(labels)} diagrams, {n_variants} "
+            f"numbers in all, and at most {_MOST_VARIANTS} are tried. Lower degree."
+        )
     orders = [
-        [copy * k + axis for copy in order for axis in range(k)] + [*range(d * k, m)]
-        for order in permutations(range(d))
+        _copy_order(order, order_in, labels.shape[1]) for order in permutations(range(degree))
     ]
     variants = np.stack([canonical(labels[:, order]) for order in orders])
-    code = variants.astype(np.int64) @ (max(m, 1) ** np.arange(m - 1, -1, -1))
-    _, first = np.unique(code.min(axis=0), return_index=True)
-    kept = np.sort(first)
-    labels, variants = labels[kept], variants[:, kept]
-    if n == 1:
-        return labels[:1]
-    classical = get_group(group.classical)
-    if is_independent(classical, n, m):
-        return labels
     return labels[_independent_polynomials(labels, variants, n)]
+
+
+def _first_of_orbits(labels, degree, order_in):
+    """Number of the first of those diagrams that differ by a permutation of the copies."""
+    # Swaps of neighbours generate all permutations, but lead out of the noncrossing diagrams.
+    m = labels.shape[1]
+    swaps = [
+        _copy_order([*range(copy), copy + 1, copy, *range(copy + 2, degree)], order_in, m)
+        for copy in range(degree - 1)
+    ]
+    place = {row.tobytes(): number for number, row in enumerate(labels)}
+    sources, targets, frontier = [], [], labels
+    while len(frontier):
+        fresh = []
+        for swap in swaps:
+            for row, image in zip(frontier, canonical(frontier[:, swap]), strict=True):
+                n_known = len(place)
+                sources.append(place[row.tobytes()])
+                targets.append(place.setdefault(image.tobytes(), n_known))
+                if targets[-1] == n_known:
+                    fresh.append(image)
+        frontier = np.array(fresh, dtype=labels.dtype).reshape(len(fresh), m)
+        if len(place) > _MOST_DIAGRAMS:
+            raise ValueError(
+                f"The polynomials of degree={degree} come from more than {_MOST_DIAGRAMS} "
+                "diagrams; lower degree."
+            )
+    graph = coo_array((np.ones(len(sources)), (sources, targets)), shape=(len(place),) * 2)
+    _, orbit = connected_components(graph, directed=False)
+    _, first = np.unique(orbit[: len(labels)], return_index=True)
+    return np.sort(first)
+
+
+def _copy_order(order, order_in, m):
+    """Points after the copies of the input are put in another order."""
+    moved = [copy * order_in + axis for copy in order for axis in range(order_in)]
+    return moved + [*range(len(moved), m)]
 
 
 def _independent_polynomials(labels, variants, n):

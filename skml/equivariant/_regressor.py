@@ -7,8 +7,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skml.utils import restores_on_error
 
-from ._base import BaseEquivariantNetwork, invariant_tensors
-from ._tensor_input import invariant_location_scale
+from ._base import BaseEquivariantNetwork
 
 
 class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
@@ -126,7 +125,7 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
     ------
     ValueError
         If the widths of X and y are no powers of one n, if there is no equivariant map from X to
-        y, or a non-linearity is not equivariant.
+        y, a non-linearity is not equivariant, or an order is so high that the diagrams are too many.
 
     See Also
     --------
@@ -190,8 +189,7 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
         )
         y = np.asarray(y).astype(X.dtype, copy=False)
-        weight = self._check_weights(sample_weight, X)
-        n = self._infer_dimension(X)
+        weight, n = self._weight_and_dimension(X, sample_weight)
         self._is_flat = y.ndim == 1
         y = y.reshape(len(y), -1)
         size = n**self.order_out
@@ -202,12 +200,9 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
             )
         target = y.reshape(len(y), -1, size)
         channels = target.shape[1]
-        self.output_offset_ = np.zeros((channels, size), dtype=X.dtype)
-        self.output_scale_ = np.ones(channels, dtype=X.dtype)
-        if len(self.hidden_layer_sizes):
-            invariants = invariant_tensors(self.group, n, int(self.order_out), X.dtype)
-            offset, scale = invariant_location_scale(target, invariants, weight)
-            self.output_offset_, self.output_scale_ = offset, scale.astype(X.dtype)
+        self.output_offset_, self.output_scale_ = self._location_scale(
+            target, self.order_out, n, weight
+        )
         target = (target - self.output_offset_) / self.output_scale_[:, None]
         target = torch.from_numpy(target).reshape(len(y), channels, *[n] * int(self.order_out))
         self._train(X, target, weight, n, channels)

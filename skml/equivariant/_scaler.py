@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skml.utils import restores_on_error
 from skml.utils._weights import validated_weight
 
-from ._basis import equivariant_basis
+from ._basis import invariant_tensors
 from ._groups import REAL_GROUPS
 from ._tensor_input import infer_dimension, invariant_location_scale
 
@@ -124,8 +124,7 @@ class EquivariantScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tensors = X.reshape(len(X), int(self.n_channels), -1)
         invariants = np.zeros((0, tensors.shape[2]), dtype=X.dtype)
         if self.with_mean:
-            invariants = equivariant_basis(self.group, n, 0, int(self.order))
-            invariants = invariants[:, :, 0].astype(X.dtype)
+            invariants = invariant_tensors(self.group, n, int(self.order), X.dtype)
         offset, scale = invariant_location_scale(tensors, invariants, weights)
         self.n_ = n
         self.mean_ = offset.ravel() if self.with_mean else None

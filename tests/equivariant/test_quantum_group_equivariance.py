@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skml.equivariant import (
     EquivariantLinear,
     EquivariantNetwork,
+    _independence,
     compose_partitions,
     count_partitions,
     equivariant_basis,
@@ -22,11 +23,16 @@ from skml.equivariant import (
     tensor_partitions,
 )
 from skml.equivariant._admissible import allows_matmul, pointwise_kind
-from skml.equivariant._basis import spanning_labels
-from skml.equivariant._dense_maps import _kernels_of_indices
+from skml.equivariant._basis import basis_labels, spanning_labels
+from skml.equivariant._dense_maps import KernelTable, _kernels_of_indices, _OnesAt, _ValuesAt
 from skml.equivariant._groups import GROUPS, REAL_GROUPS
 from skml.equivariant._independence import is_independent
-from skml.equivariant._partitions import as_labels, contains, enumerate_partitions
+from skml.equivariant._partitions import (
+    _count_bounded,
+    as_labels,
+    contains,
+    enumerate_partitions,
+)
 from skml.equivariant._product_cost import prefers_dense
 
 
@@ -444,3 +450,71 @@ def test_kernels_of_many_points_do_not_overflow():
         bits = np.array([number >> (16 - axis) & 1 for axis in range(17)])
         points = np.concatenate([bits[9:], bits[:9]])  # the matrix has its outputs first
         np.testing.assert_array_equal(kernels[places[number]], points != points[0])
+
+
+@pytest.mark.parametrize("group", ["S", "H", "S'", "H*", "S+", "H+", "S'+"])
+def test_enumeration_with_a_bound_on_the_blocks(group):
+    for most, k, l in product((1, 2, 3), range(4), range(5)):
+        everything = enumerate_partitions(group, k, l)
+        expected = everything[everything.max(axis=1, initial=-1) < most]
+        np.testing.assert_array_equal(enumerate_partitions(group, k, l, max_blocks=most), expected)
+        if group in ("S", "H"):
+            assert _count_bounded(GROUPS[group], k + l, most) == len(expected)
+        if most == 1:  # where all maps are one number, it does for a basis
+            np.testing.assert_array_equal(basis_labels(group, 1, k, l), everything[:1])
+
+
+@pytest.mark.parametrize(
+    ("group", "n", "k", "l", "size"),
+    [("S", 1, 12, 12, 1), ("S+", 1, 15, 0, 1), ("H*", 1, 12, 12, 1), ("S", 2, 12, 0, 2**11)],
+)
+def test_high_orders_over_few_points(group, n, k, l, size):
+    assert len(basis_labels(group, n, k, l)) == size
+
+
+@pytest.mark.parametrize(
+    ("group", "n", "k", "l", "count"),
+    [
+        ("S", 30, 12, 12, 445958869294805289),
+        ("O", 1, 12, 12, 316234143225),
+        ("S", 2, 12, 12, 2**23),
+    ],
+)
+def test_more_diagrams_than_can_be_listed_are_counted_and_refused(group, n, k, l, count):
+    message = rf"order {k} to order {l} of group '{group}' are sums of {count} diagrams.*lower"
+    with pytest.raises(ValueError, match=message):
+        equivariant_basis(group, n, k, l)
+
+
+def test_a_basis_that_takes_too_long_to_choose_is_refused(monkeypatch):
+    monkeypatch.setattr(_independence, "_LARGEST_FACTOR", 14 * 5)
+    with pytest.raises(
+        ValueError, match="14 diagrams are dependent at this n.*more than 5 of them"
+    ):
+        _independence.select_independent(14, lambda i: np.eye(14)[i])
+
+
+@pytest.mark.parametrize(
+    ("group", "n", "k", "l"), [("S", 3, 2, 2), ("S+", 2, 3, 3), ("O+", 2, 4, 4), ("H", 4, 1, 3)]
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_places_of_ones_say_the_same_as_all_values(group, n, k, l, dtype):
+    labels = spanning_labels(group, n, k, l)
+    kernels, places = _kernels_of_indices(k + l, n, k)
+    by_value = _ValuesAt(labels, kernels)
+    by_place = _OnesAt(labels, n, k, places, len(kernels))
+    weight = torch.randn(len(labels), 3, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(by_place.of_sums(weight), by_value.of_sums(weight))
+    assert torch.autograd.gradcheck(by_place.of_sums, weight.requires_grad_())
+
+
+def test_thousands_of_diagrams_make_a_matrix_by_their_ones():
+    labels = spanning_labels("O+", 2, 8, 8)
+    table = KernelTable(labels, 2, 8)
+    assert isinstance(table._tables()[1], _OnesAt)
+    layer = EquivariantLinear("O+", 2, [(8, 1)], [(8, 1)]).double()
+    x = torch.randn(2, 1, *[2] * 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    layer.method = "dense"
+    dense = layer(x)
+    layer.method = "factorized"
+    torch.testing.assert_close(dense, layer(x))

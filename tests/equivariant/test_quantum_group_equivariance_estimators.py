@@ -374,3 +374,45 @@ def test_true_stands_for_one(name):
     model = QuantumGroupEquivariantRegressor(max_epochs=2, random_state=0)
     expected = model.set_params(**{name: 1}).fit(X, y).predict(X)
     np.testing.assert_array_equal(model.set_params(**{name: True}).fit(X, y).predict(X), expected)
+
+
+@pytest.mark.parametrize("hidden_layer_sizes", [(), (4,)])
+@pytest.mark.parametrize(
+    "estimator", [QuantumGroupEquivariantRegressor, QuantumGroupEquivariantClassifier]
+)
+def test_high_orders_over_one_point(estimator, hidden_layer_sizes):
+    X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    y = np.array([0, 0, 1, 1])
+    model = estimator(
+        order_in=14, hidden_layer_sizes=hidden_layer_sizes, max_epochs=5, random_state=0
+    ).fit(X, y)
+    assert model.n_ == 1
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_orders_whose_diagrams_cannot_be_listed_are_refused():
+    with pytest.raises(ValueError, match="from order 12 to order 12 of group 'O' are sums of 3162"):
+        QuantumGroupEquivariantRegressor("O", order_in=12).fit([[1.0], [2.0]], [1.0, 2.0])
+
+
+def test_polynomials_of_high_degree():
+    X = np.random.default_rng(0).normal(size=(3, 8))
+    features = EquivariantPolynomialFeatures(degree=8).fit(X)
+    # One for each partition of a number up to 8.
+    assert len(features.partitions_) == 1 + 1 + 2 + 3 + 5 + 7 + 11 + 15 + 22
+    sums = np.stack([(X**power).sum(axis=1) for power in range(9)])
+    for number, (degree, partition) in enumerate(features.partitions_):
+        expected = np.prod([sums[len(block)] for block in partition], axis=0)
+        np.testing.assert_allclose(features.transform(X)[:, number], expected, rtol=1e-10)
+        assert degree == sum(map(len, partition))
+    assert len(EquivariantPolynomialFeatures(degree=20).fit([[1.0]]).partitions_) == 21
+    with pytest.raises(ValueError, match="degree=8 are dependent at n=3; .* 40320 permutations"):
+        EquivariantPolynomialFeatures(degree=8).fit(X[:, :3])
+
+
+@pytest.mark.parametrize(
+    "estimator", [QuantumGroupEquivariantRegressor, QuantumGroupEquivariantClassifier]
+)
+def test_a_device_without_numbers_is_refused(estimator):
+    with pytest.raises(ValueError, match="device='meta' holds shapes without numbers"):
+        estimator(device="meta").fit([[0.0, 1.0], [2.0, 3.0]], [0, 1])
