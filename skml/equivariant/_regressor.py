@@ -125,7 +125,8 @@ class QuantumGroupEquivariantRegressor(RegressorMixin, BaseEquivariantNetwork):
     ------
     ValueError
         If the widths of X and y are no powers of one n, if there is no equivariant map from X to
-        y, a non-linearity is not equivariant, or an order is so high that the diagrams are too many.
+        y, a non-linearity is not equivariant, or an order is so high that the diagrams are too
+        many.
 
     See Also
     --------
