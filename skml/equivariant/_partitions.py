@@ -247,7 +247,7 @@ def n_blocks(labels):
 
 
 @lru_cache(maxsize=256)
-def _enumerate(group, order_in, order_out, charges, max_blocks):
+def _enumerate(group, order_in, order_out, charges, max_blocks=None):
     m = order_in + order_out
     if group.charges == "alternating":
         charges = tuple((-1) ** p for p in range(m))

@@ -67,10 +67,9 @@ class RewardModel:
 
     def rewards(self, scores, log_unit=0.0):
         """Rewards that go with scores, in a unit given by its logarithm."""
-        if log_unit == 0:
-            with np.errstate(over="ignore"):
-                return scores**self.exponent
         with np.errstate(over="ignore"):
+            if log_unit == 0:
+                return scores**self.exponent
             return np.exp(self.log_rewards(scores) - log_unit)
 
     @property

@@ -41,9 +41,6 @@ class TableSolution:
             self._values = evaluate_flows(table, rewards)
         else:
             self._values = evaluate_values(table, rewards * np.exp(log_g[table.terminal]))
-        if log_rewards is None:
-            with np.errstate(divide="ignore"):
-                log_rewards = np.log(rewards) + log_unit
         self._log_rewards = log_rewards
         self.log_partition = float(np.log(self._values[table.root])) + log_unit
 
@@ -67,7 +64,12 @@ class TableSolution:
     def log_probability(self, objects):
         """log R(x) - log Z."""
         indices = self.table.find(self.process.terminals(objects))
-        log_rewards = self._log_rewards[np.searchsorted(self.table.terminal, indices)]
+        rows = np.searchsorted(self.table.terminal, indices)
+        if self._log_rewards is None:
+            with np.errstate(divide="ignore"):
+                log_rewards = np.log(self.rewards[rows]) + self._log_unit
+        else:
+            log_rewards = self._log_rewards[rows]
         # No path leads to what is not in the table.
         log_rewards = np.where(indices >= 0, log_rewards, -np.inf)
         return log_rewards - np.log(self.rewards.sum()) - self._log_unit

@@ -16,6 +16,8 @@ _UNIT = 0.5413248546129181
 _N_PROBES = 64
 _N_FREE_PATHS = 2048
 _FREE_ENTRIES = 2**15
+# How many entries the children of states may have that are evaluated at once.
+_CHILD_ENTRIES = 2**25
 
 
 class ValueLearner(NetworkHolder):
@@ -196,6 +198,11 @@ class ValueLearner(NetworkHolder):
             Sums over rows are A(s) V(s), or F(s).
         """
         available = self.process.actions(states) if available is None else available
+        at_once = max(1, _CHILD_ENTRIES // (available.shape[1] * states.shape[1]))
+        if len(states) > at_once:
+            parts = range(0, len(states), at_once)
+            parts = [slice(start, start + at_once) for start in parts]
+            return np.concatenate([self.edge_values(states[k], available[k]) for k in parts])
         rows, actions = np.nonzero(available)
         children = self.process.step(states[rows], actions)
         first, inverse = self.keys.unique(children)

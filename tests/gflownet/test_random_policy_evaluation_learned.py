@@ -552,3 +552,14 @@ def test_subtrajectory_balance_of_single_steps_is_detailed_balance(exact):
     per_edge = torch.stack(per_edge)
     per_path = [per_edge[wrong["path"] == path].mean() for path in range(len(wrong["log_rewards"]))]
     assert float(loss) == pytest.approx(float(torch.stack(per_path).mean()))
+
+
+def test_children_of_many_states_are_evaluated_in_parts(monkeypatch, small_sets):
+    from skml.gflownet import _value_learner
+
+    X, y = small_sets
+    whole = small(max_iter=5).fit(X, y)
+    monkeypatch.setattr(_value_learner, "_CHILD_ENTRIES", 60)
+    parts = small(max_iter=5).fit(X, y)
+    np.testing.assert_allclose(parts.loss_curve_, whole.loss_curve_, rtol=1e-5)
+    np.testing.assert_allclose(parts.score_samples(X), whole.score_samples(X), rtol=1e-4)
