@@ -8,6 +8,7 @@ from skml.ensemble import MAGradientBoostingClassifier, MAGradientBoostingRegres
 from tests.tree._problems import even_classes, table_with_gaps
 from tests.tree._reference_tree import (
     best_split,
+    cells_read_by,
     children_impurity,
     impurity_of,
     price_of,
@@ -56,19 +57,6 @@ def newton_step(model, g, w):
     return step if model.n_classes_ == 2 else step * (1 - 1 / model.n_classes_)
 
 
-def read_by(tree, X, mask):
-    """Missing cells that the paths of one tree read, row by row in plain Python."""
-    cells = np.zeros(mask.shape, dtype=bool)
-    for i, row in enumerate(X):
-        node = 0
-        while tree.children_left[node] >= 0:
-            j = tree.feature[node]
-            cells[i, j] |= mask[i, j]
-            left = row[j] <= tree.threshold[node]
-            node = tree.children_left[node] if left else tree.children_right[node]
-    return cells
-
-
 def assert_every_stage_follows_the_definition(model, X, mask, y, w, *, alpha):
     """Every node is a brute-force minimum of C + alpha P under the sigma of its moment."""
     scope = model.penalty_scope
@@ -83,7 +71,7 @@ def assert_every_stage_follows_the_definition(model, X, mask, y, w, *, alpha):
                 rows = leaf == node
                 expected = newton_step(model, g[rows], w[rows])
                 np.testing.assert_allclose(tree.value[node, 0, 0], expected, rtol=1e-5, atol=1e-9)
-            read = read_by(tree, X, mask)
+            read = cells_read_by(tree, X, mask)
             if scope == "feature":
                 charged &= ~read
             elif scope == "row":

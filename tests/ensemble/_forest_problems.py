@@ -33,13 +33,3 @@ def random_problem(seed, Forest, n=300, d=5, missing=0.3, n_classes=3):
 def outputs(forest, X):
     """What a forest predicts, as an array of floats."""
     return forest.predict_proba(X) if hasattr(forest, "predict_proba") else forest.predict(X)
-
-
-def walk(tree, row, stops_at=()):
-    """Nodes that a row of imputed values visits, in plain Python."""
-    node, path = 0, [0]
-    while tree.children_left[node] >= 0 and tree.feature[node] not in stops_at:
-        goes_left = np.float32(row[tree.feature[node]]) <= tree.threshold[node]
-        node = tree.children_left[node] if goes_left else tree.children_right[node]
-        path.append(node)
-    return path

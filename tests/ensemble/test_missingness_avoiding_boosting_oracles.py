@@ -15,8 +15,8 @@ from tests.ensemble._boosting_problems import (
     assert_every_stage_follows_the_definition,
     imputed,
     random_problem,
-    read_by,
 )
+from tests.tree._reference_tree import cells_read_by
 from tests.tree._workflows import (
     assert_search_picks_the_least_reliant_good_price,
     fit_with_routed_mask,
@@ -139,7 +139,7 @@ def test_oracle_05_weights_are_repeated_rows(Booster, max_bins):
 def test_oracle_06_reliance_is_the_union_over_trees(Booster, max_bins):
     X, mask, y, w = random_problem(6, Booster, n_classes=3)
     model = Booster(n_estimators=8, alpha=0.02, max_bins=max_bins).fit(X, y, w)
-    cells = [read_by(e.tree_, imputed_by(model, X), mask) for e in model.estimators_.ravel()]
+    cells = [cells_read_by(e.tree_, imputed_by(model, X), mask) for e in model.estimators_.ravel()]
     union = np.any(cells, axis=0)
     assert_array_equal(model.missingness_reliance(X), union)
     assert_array_equal(model.missingness_reliance(X, reduce=True), union.any(axis=1))
@@ -163,7 +163,7 @@ def test_oracle_06_pruning_does_not_raise_reliance(Booster, max_bins):
         model = Booster(ccp_alpha=ccp_alpha, **params).fit(X, y)
         assert model.missingness_reliance_ <= last
         tree = model.estimators_[0, 0].tree_
-        read = read_by(tree, imputed_by(model, X), mask)
+        read = cells_read_by(tree, imputed_by(model, X), mask)
         assert model.missingness_reliance_ == pytest.approx(read.any(axis=1).mean())
         last = model.missingness_reliance_
         sizes.append(tree.node_count)
@@ -234,7 +234,7 @@ def test_oracle_09_sigma_falls_after_every_tree_and_on_every_row(subsample, max_
     engine = engines[0]
     read = np.zeros(mask.shape, dtype=bool)
     for estimator in model.estimators_.ravel():
-        read |= read_by(estimator.tree_, imputed_by(model, X), mask)
+        read |= cells_read_by(estimator.tree_, imputed_by(model, X), mask)
     charged = engine.priced
     if max_bins is not None:
         charged = np.unpackbits(charged, axis=0, bitorder="little")[: (engine.mask_row >= 0).sum()]

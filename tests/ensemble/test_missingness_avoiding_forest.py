@@ -24,8 +24,8 @@ from tests.ensemble._forest_problems import (
     is_classifier,
     outputs,
     random_problem,
-    walk,
 )
+from tests.tree._reference_tree import walk
 
 
 def assert_same_trees(one, other):

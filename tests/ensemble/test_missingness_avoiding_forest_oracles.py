@@ -13,8 +13,8 @@ from tests.ensemble._forest_problems import (
     is_classifier,
     outputs,
     random_problem,
-    walk,
 )
+from tests.tree._reference_tree import walk
 from tests.tree._workflows import (
     assert_same_nodes,
     assert_search_picks_the_least_reliant_good_price,

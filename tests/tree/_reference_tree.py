@@ -97,3 +97,22 @@ def assert_greedy(estimator, X, mask, y, w, *, alpha, criterion, scope="node"):
         stack.append((tree.children_left[node], rows[left], below, depth + 1))
         stack.append((tree.children_right[node], rows[~left], below, depth + 1))
     assert seen == tree.node_count
+
+
+def walk(tree, row, stops_at=()):
+    """Nodes that a row of imputed values visits, in plain Python."""
+    node, path = 0, [0]
+    while tree.children_left[node] >= 0 and tree.feature[node] not in stops_at:
+        goes_left = np.float32(row[tree.feature[node]]) <= tree.threshold[node]
+        node = tree.children_left[node] if goes_left else tree.children_right[node]
+        path.append(node)
+    return path
+
+
+def cells_read_by(tree, X, mask):
+    """Missing cells that the paths of imputed rows read."""
+    cells = np.zeros(mask.shape, dtype=bool)
+    for i, row in enumerate(X):
+        tested = tree.feature[walk(tree, row)[:-1]]
+        cells[i, tested] = mask[i, tested]
+    return cells

@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from skml.metrics import missingness_reliance
 from skml.tree import MADecisionTreeClassifier, MADecisionTreeRegressor
 from tests.tree._problems import TREES, table_with_gaps
+from tests.tree._reference_tree import cells_read_by, children_impurity
 from tests.tree._workflows import (
     assert_same_nodes,
     assert_search_picks_the_least_reliant_good_price,
@@ -27,22 +28,6 @@ def random_problem(seed, n=300, d=5, missing=0.3, task="classification"):
 
 def task_of(Tree):
     return "classification" if Tree is MADecisionTreeClassifier else "regression"
-
-
-def gini(y, w):
-    shares = np.array([w[y == c].sum() for c in np.unique(y)]) / w.sum()
-    return 1 - np.sum(shares**2)
-
-
-def variance(y, w):
-    mean = np.average(y, weights=w)
-    return np.average((y - mean) ** 2, weights=w)
-
-
-def child_impurity(impurity, y, w, left):
-    """C(l; j, tau): impurity of the two sides, averaged by their weight."""
-    sides = [(y[rows], w[rows]) for rows in (left, ~left)]
-    return sum(ws.sum() * impurity(ys, ws) for ys, ws in sides) / w.sum()
 
 
 @pytest.mark.parametrize(
@@ -141,14 +126,14 @@ def test_oracle_04_root_split_is_the_brute_force_minimum():
         alpha = rng.choice([0.0, 0.05, 0.2, 0.5, 2.0])
         price = alpha * (w @ mask) / w.sum()
         best = min(
-            child_impurity(gini, y, w, X[:, j] <= tau) + price[j]
+            children_impurity("gini", y, w, X[:, j] <= tau) + price[j]
             for j in range(4)
             for tau in np.sort(X[:, j])[:-1]
         )
         tree = MADecisionTreeClassifier(max_depth=1, alpha=alpha, random_state=0)
         tree.fit(X, y, sample_weight=w, missing_mask=mask)
         j, tau = tree.tree_.feature[0], tree.tree_.threshold[0]
-        got = child_impurity(gini, y, w, X[:, j] <= tau) + price[j]
+        got = children_impurity("gini", y, w, X[:, j] <= tau) + price[j]
         assert got == pytest.approx(best, abs=1e-9)
         below, above = X[X[:, j] <= tau, j].max(), X[X[:, j] > tau, j].min()
         assert tau == pytest.approx((below + above) / 2)
@@ -173,27 +158,13 @@ def test_oracle_05_integer_weights_are_repeated_rows(Tree, imputer):
     assert_allclose(weighted.feature_missing_rate_, repeated.feature_missing_rate_, atol=1e-12)
 
 
-def relied_on_cells(estimator, imputed, mask):
-    """Walk every row down the tree in plain Python; True where it reads a missing cell."""
-    tree = estimator.tree_
-    cells = np.zeros(mask.shape, dtype=bool)
-    for i, row in enumerate(np.asarray(imputed, dtype=np.float32)):
-        node = 0
-        while tree.children_left[node] >= 0:
-            j = tree.feature[node]
-            cells[i, j] |= mask[i, j]
-            goes_left = row[j] <= tree.threshold[node]
-            node = tree.children_left[node] if goes_left else tree.children_right[node]
-    return cells
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.02, 0.2])
 @pytest.mark.parametrize("Tree", TREES)
 def test_oracle_06_reliance_follows_the_path(Tree, alpha):
     X, mask, y, _ = random_problem(6, task=task_of(Tree))
     imputed = SimpleImputer().fit_transform(X)
     full = Tree(max_depth=6, alpha=alpha, random_state=0).fit(X, y)
-    cells = relied_on_cells(full, imputed, mask)
+    cells = cells_read_by(full.tree_, imputed, mask)
     assert_array_equal(full.missingness_reliance(X), cells)
     assert_array_equal(full.missingness_reliance(X, reduce=True), cells.any(axis=1))
     rho = cells.any(axis=1).mean()
