@@ -1,12 +1,12 @@
 """Figures are drawn without a screen and closed after each test."""
 
-import matplotlib as mpl
 import pytest
+from matplotlib import pyplot
 
-mpl.use("Agg")
+pyplot.switch_backend("Agg")
 
 
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    mpl.pyplot.close("all")
+    pyplot.close("all")
