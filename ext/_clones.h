@@ -1,8 +1,8 @@
 /* Loops of plain C for several vector units and types.
  *
  * A function marked SKML_CLONES is compiled for each of some vector units, and the one that fits
- * the processor is chosen at run time. Files that write functions for the type REAL include
- * themselves once for each, with a SUFFIX that FN appends to names. */
+ * the processor is chosen at run time. A file of functions for the type REAL is included once for
+ * each type by _both_types.h, with a SUFFIX that FN appends to names. */
 #ifndef SKML_CLONES_H
 #define SKML_CLONES_H
 

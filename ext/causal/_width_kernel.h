@@ -26,17 +26,8 @@
  * m1 - pi, m0 + pi, -m0 and -m1. */
 static const int SKML_TERMS[4][SKML_TABLES] = {{-1, 1, 0}, {1, 0, 1}, {0, 0, -1}, {0, -1, 0}};
 
-#define REAL float
-#define SUFFIX f32
-#include "_width_kernel.h"
-#undef REAL
-#undef SUFFIX
-
-#define REAL double
-#define SUFFIX f64
-#include "_width_kernel.h"
-#undef REAL
-#undef SUFFIX
+#define SKML_KERNEL "_width_kernel.h"
+#include "_both_types.h"
 
 #elif defined(REAL)
 

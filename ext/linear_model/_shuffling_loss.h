@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "_clones.h"
+
 enum {
     SKML_SQUARED_ERROR = 0,
     SKML_HUBER = 1,
@@ -20,12 +22,6 @@ enum {
     SKML_POWER = 8,
     SKML_N_LOSSES = 9
 };
-
-#if defined(__GNUC__)
-#define SKML_INLINE static inline __attribute__((always_inline))
-#else
-#define SKML_INLINE static inline
-#endif
 
 /* f(z); `parameter` is epsilon of "huber" and the exponent of "power". */
 SKML_INLINE double skml_loss_value(int loss, double parameter, double z, double y) {

@@ -8,17 +8,8 @@
 #define sqrt_f32 sqrtf
 #define sqrt_f64 sqrt
 
-#define REAL float
-#define SUFFIX f32
-#include "_norm_kernel.h"
-#undef REAL
-#undef SUFFIX
-
-#define REAL double
-#define SUFFIX f64
-#include "_norm_kernel.h"
-#undef REAL
-#undef SUFFIX
+#define SKML_KERNEL "_norm_kernel.h"
+#include "_both_types.h"
 
 #elif defined(REAL)
 

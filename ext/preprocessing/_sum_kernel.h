@@ -32,17 +32,8 @@ typedef struct {
 #define floor_f32 floorf
 #define floor_f64 floor
 
-#define REAL float
-#define SUFFIX f32
-#include "_sum_kernel.h"
-#undef REAL
-#undef SUFFIX
-
-#define REAL double
-#define SUFFIX f64
-#include "_sum_kernel.h"
-#undef REAL
-#undef SUFFIX
+#define SKML_KERNEL "_sum_kernel.h"
+#include "_both_types.h"
 
 #elif defined(REAL)
 

@@ -9,32 +9,15 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__)
-#define SKML_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define SKML_CLONES
-#endif
+#include "_clones.h"
 
 #define SKML_TILE 64
-
-#define SKML_JOIN_(a, b) a##_##b
-#define SKML_JOIN(a, b) SKML_JOIN_(a, b)
-#define FN(name) SKML_JOIN(name, SUFFIX)
 
 #define round_even_f32 rintf
 #define round_even_f64 rint
 
-#define REAL float
-#define SUFFIX f32
-#include "_lanes.h"
-#undef REAL
-#undef SUFFIX
-
-#define REAL double
-#define SUFFIX f64
-#include "_lanes.h"
-#undef REAL
-#undef SUFFIX
+#define SKML_KERNEL "_lanes.h"
+#include "_both_types.h"
 
 #elif defined(REAL)
 
