@@ -33,12 +33,12 @@ def check_samples(module, X, y):
         y = torch.as_tensor(codes if codes.size else codes.astype(np.int64))
     if y.is_floating_point() or y.ndim != 1 or len(y) != len(x):
         raise ValueError(
-            f"y must be {len(x)} whole numbers, one for each sample; got the shape "
+            f"y must be {len(x)} whole numbers, one for each sample, got the shape "
             f"{tuple(y.shape)} and {y.dtype}."
         )
     y = y.to(device=x.device, dtype=torch.int64)
     if len(y) and y.min() < 0:
-        raise ValueError(f"y must hold columns of the logits, from 0; got {int(y.min())}.")
+        raise ValueError(f"y must hold columns of the logits, from 0, got {int(y.min())}.")
     return x, y
 
 
@@ -85,7 +85,7 @@ def check_logits(logits, greatest):
         )
     if greatest >= logits.shape[1]:
         raise ValueError(
-            f"y must hold columns of the logits, 0 to {logits.shape[1] - 1}; got {greatest}."
+            f"y must hold columns of the logits, 0 to {logits.shape[1] - 1}, got {greatest}."
         )
 
 

@@ -91,11 +91,11 @@ def balke_pearl_bounds(p):
     """
     p = np.asarray(p, dtype=np.float64)
     if p.shape[-3:] != (2, 2, 2):
-        raise ValueError(f"p must have the shape (..., 2, 2, 2) for [z, y, a]; got {p.shape}")
+        raise ValueError(f"p must have the shape (..., 2, 2, 2) for [z, y, a], got {p.shape}")
     totals = p.sum(axis=(-2, -1))
     if not (np.all(p >= -1e-9) and np.allclose(totals, 1, atol=1e-6)):
         raise ValueError(
-            "p must hold probabilities that sum to 1 over [y, a] for each z; got entries from "
+            "p must hold probabilities that sum to 1 over [y, a] for each z, got entries from "
             f"{p.min():.6g} to {p.max():.6g} and sums from {totals.min():.6g} to "
             f"{totals.max():.6g}"
         )

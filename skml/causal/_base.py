@@ -213,7 +213,7 @@ class BaseCATEBounder(BaseEstimator, metaclass=ABCMeta):
         """
         _check_level(confidence_level)
         if not isinstance(n_resamples, (int, np.integer)) or n_resamples < 2:
-            raise ValueError(f"n_resamples must be an integer of at least 2; got {n_resamples!r}")
+            raise ValueError(f"n_resamples must be an integer of at least 2, got {n_resamples!r}")
         X = self._checked(X)
         s1, s2 = self._range()
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=n_resamples)
@@ -313,5 +313,5 @@ def _bounds_of_resample(estimator, X, seed):
 def _check_level(confidence_level):
     if not isinstance(confidence_level, Real) or not 0 < confidence_level < 1:
         raise ValueError(
-            f"confidence_level must be a number between 0 and 1; got {confidence_level!r}"
+            f"confidence_level must be a number between 0 and 1, got {confidence_level!r}"
         )

@@ -194,7 +194,7 @@ class DiscreteCATEBounder(BaseCATEBounder):
         ):
             raise ValueError(
                 "bounds='balke-pearl' needs an instrument with two levels and outcomes that equal "
-                f"one of outcome_bounds={self.outcome_bounds_}; got {self.n_cells_} levels and "
+                f"one of outcome_bounds={self.outcome_bounds_}, got {self.n_cells_} levels and "
                 f"{len(np.unique(unit_y))} different outcomes"
             )
 
@@ -278,7 +278,7 @@ def _as_codes(instrument):
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(
-            f"instrument must have the shape (n,) or (n, n_instruments); got {array.shape}"
+            f"instrument must have the shape (n,) or (n, n_instruments), got {array.shape}"
         )
     if array.dtype.kind in "OUST":
         if any(value is None or value != value for value in array.ravel().tolist()):

@@ -65,7 +65,7 @@ def manski_iv_bounds(pi, m1, m0, outcome_bounds):
     pi, m1, m0 = (np.asarray(values, dtype=np.float64) for values in (pi, m1, m0))
     if not pi.shape == m1.shape == m0.shape or pi.ndim == 0 or pi.shape[-1] == 0:
         raise ValueError(
-            "pi, m1 and m0 must have one common shape (..., n_cells) with at least one cell; "
+            "pi, m1 and m0 must have one common shape (..., n_cells) with at least one cell, "
             f"got {pi.shape}, {m1.shape} and {m0.shape}"
         )
     empty = np.isnan(pi) | np.isnan(m1) | np.isnan(m0)
@@ -83,7 +83,7 @@ def check_outcome_bounds(outcome_bounds):
     bounds = np.asarray(outcome_bounds, dtype=np.float64)
     if bounds.shape != (2,) or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
         raise ValueError(
-            "outcome_bounds must be two finite numbers (s1, s2) with s1 < s2; "
+            "outcome_bounds must be two finite numbers (s1, s2) with s1 < s2, "
             f"got {outcome_bounds!r}"
         )
     return float(bounds[0]), float(bounds[1])

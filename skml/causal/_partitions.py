@@ -81,7 +81,7 @@ def raw_labels(partitioner, instrument):
     labels = np.asarray(partitioner.predict(instrument))
     if labels.shape != (len(instrument),):
         raise ValueError(
-            "partitioner.predict must return one label for each row of the instrument; got "
+            "partitioner.predict must return one label for each row of the instrument, got "
             f"shape {labels.shape} for {len(instrument)} rows"
         )
     return labels

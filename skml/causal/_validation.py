@@ -82,7 +82,7 @@ def check_layer_sizes(sizes):
     """At least one hidden layer, each of a positive width."""
     if len(sizes) == 0 or not all(isinstance(s, (Integral, np.integer)) and s > 0 for s in sizes):
         raise ValueError(
-            f"hidden_layer_sizes must hold at least one positive integer; got {sizes!r}"
+            f"hidden_layer_sizes must hold at least one positive integer, got {sizes!r}"
         )
 
 
@@ -103,7 +103,7 @@ def check_treatment(treatment, classes=None):
         return found, codes.astype(np.intp)
     if not np.isin(found, classes).all():
         raise ValueError(
-            f"treatment must hold the classes {classes.tolist()} seen in fit; got "
+            f"treatment must hold the classes {classes.tolist()} seen in fit, got "
             f"{found[:5].tolist()}"
         )
     return classes, np.searchsorted(classes, treatment).astype(np.intp)

@@ -89,9 +89,9 @@ def make_iv_cate(dataset=1, n_samples=2000, *, noise_columns=True, random_state=
     (3, 3, 5)
     """
     if dataset not in _DATASETS:
-        raise ValueError(f"dataset must be one of {_DATASETS}; got {dataset!r}")
+        raise ValueError(f"dataset must be one of {_DATASETS}, got {dataset!r}")
     if not isinstance(n_samples, Integral) or n_samples < 1:
-        raise ValueError(f"n_samples must be a positive integer; got {n_samples!r}")
+        raise ValueError(f"n_samples must be a positive integer, got {n_samples!r}")
     rng = check_random_state(random_state)
     if dataset == "polygenic":
         return _make_polygenic(n_samples, rng)

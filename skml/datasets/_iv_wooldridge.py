@@ -102,7 +102,7 @@ def load_labsup(*, instruments=("samesex", "multi2nd"), columns="default", as_fr
     known = ["samesex", "multi2nd"]
     chosen = [instruments] if isinstance(instruments, str) else list(instruments)
     if not chosen or any(name not in known for name in chosen):
-        raise ValueError(f"instruments must name some of {known}; got {instruments!r}")
+        raise ValueError(f"instruments must name some of {known}, got {instruments!r}")
     return _load(
         "labsup", "worked", "morekids", chosen, _LABSUP_DESCR,
         left_out=[*_LABSUP_LEFT_OUT, *known], columns=columns, as_frame=as_frame,

@@ -123,7 +123,7 @@ def add_trigger(X, *, image_shape=None, size=4):
     """
     X = np.array(X)
     if X.ndim not in (2, 4) or X.size == 0:
-        raise ValueError(f"X must hold images, flattened or of four dimensions; got {X.shape}.")
+        raise ValueError(f"X must hold images, flattened or of four dimensions, got {X.shape}.")
     if image_shape is None:
         side = math.isqrt(math.prod(X.shape[1:]))
         image_shape = X.shape[1:] if X.ndim == 4 else (1, side, side)
@@ -134,7 +134,7 @@ def add_trigger(X, *, image_shape=None, size=4):
         )
     if not isinstance(size, Integral) or not 1 <= size <= min(image_shape[1:]):
         raise ValueError(
-            f"size must be an int from 1 to {min(image_shape[1:])}, the size of the images; got "
+            f"size must be an int from 1 to {min(image_shape[1:])}, the size of the images, got "
             f"{size!r}."
         )
     images = X.reshape(-1, *image_shape)

@@ -80,7 +80,7 @@ def load_flchain(
     ((7679, 7), 935)
     """
     if not np.isscalar(horizon) or not horizon > 0:
-        raise ValueError(f"horizon must be a positive number of days; got {horizon!r}")
+        raise ValueError(f"horizon must be a positive number of days, got {horizon!r}")
     path = find_wheel_file(
         "scikit-survival", "sksurv/datasets/data/flchain.arff", needed_by="load_flchain"
     )

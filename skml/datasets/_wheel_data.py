@@ -208,13 +208,13 @@ def select_columns(columns, *, default, available):
     if isinstance(columns, str):
         if columns not in ("default", "all"):
             raise ValueError(
-                f"columns must be 'default', 'all' or a list of column names; got {columns!r}"
+                f"columns must be 'default', 'all' or a list of column names, got {columns!r}"
             )
         return list(default if columns == "default" else available)
     chosen = list(columns)
     unknown = [name for name in chosen if name not in available]
     if unknown or not chosen:
-        raise ValueError(f"columns must name some of {list(available)}; got {chosen!r}")
+        raise ValueError(f"columns must name some of {list(available)}, got {chosen!r}")
     return chosen
 
 

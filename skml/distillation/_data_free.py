@@ -342,7 +342,7 @@ width), default=None
             if X is None:
                 raise ValueError(
                     f"{type(self).__name__} needs X and y to fit its teacher, which is "
-                    f"{'None' if self.teacher is None else 'not fitted'}; got X=None."
+                    f"{'None' if self.teacher is None else 'not fitted'}, got X=None."
                 )
             if image_shape is None:
                 image_shape = check_image_shape(getattr(self.teacher, "image_shape", None))
@@ -442,7 +442,7 @@ width), default=None
         if self.base != "cmi" and self.contrastive_weight:
             raise ValueError(
                 "contrastive_weight must be None or 0 unless base is 'cmi', the only one with a "
-                f"contrastive term; got {self.contrastive_weight!r} with base={self.base!r}."
+                f"contrastive term, got {self.contrastive_weight!r} with base={self.base!r}."
             )
         weights = {f"{name}_weight": getattr(self, f"{name}_weight") for name in _TERMS}
         return BASES[self.base].with_overrides(**weights, generator_steps=self.generator_steps)

@@ -128,7 +128,7 @@ def build_student(student, input_shape, n_classes):
     seen = probe(network, input_shape, "student")
     if seen != (2, n_classes):
         raise ValueError(
-            f"student must give {n_classes} logits for each sample, as the teacher does; got "
+            f"student must give {n_classes} logits for each sample, as the teacher does, got "
             f"the output shape {seen} for 2 samples."
         )
     return network
@@ -148,7 +148,7 @@ def build_generator(generator, latent_dim, input_shape):
     if math.prod(seen) != 2 * n_features:
         raise ValueError(
             f"generator must give {n_features} values for each latent vector, the "
-            f"shape of a sample being {input_shape}; got the output shape {seen} for 2."
+            f"shape of a sample being {input_shape}, got the output shape {seen} for 2."
         )
     return network
 

@@ -250,7 +250,7 @@ class NonTransferableClassifier(
         check_consistent_length(X_ood, y_ood)
         if not (known := np.isin(y_ood, self.classes_)).all():
             raise ValueError(
-                f"y_ood must hold labels of y, {self.classes_.tolist()}; got "
+                f"y_ood must hold labels of y, {self.classes_.tolist()}, got "
                 f"{np.unique(y_ood[~known]).tolist()}. For other labels there is mode='open'."
             )
         return self._as_tensors(X_ood, np.searchsorted(self.classes_, y_ood).astype(np.int64))
@@ -272,7 +272,7 @@ class NonTransferableClassifier(
         seen = probe(module, self.input_shape_, "module")
         if seen != (2, n_classes):
             raise ValueError(
-                f"module must give {n_classes} logits for each sample, one for each class of y; "
+                f"module must give {n_classes} logits for each sample, one for each class of y, "
                 f"got the output shape {seen} for 2 samples."
             )
         return module

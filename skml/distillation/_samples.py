@@ -25,7 +25,7 @@ def check_image_shape(image_shape):
     if len(shape) not in (1, 3) or not is_whole:
         raise ValueError(
             "image_shape must be (n_channels, height, width), or (n_features,) for vectors, of "
-            f"positive ints; got {image_shape!r}."
+            f"positive ints, got {image_shape!r}."
         )
     return tuple(int(side) for side in shape)
 
@@ -150,7 +150,7 @@ def clip_bounds(low, high, n_features):
         if bound.ndim and bound.size != n_features:
             raise ValueError(
                 f"clip_values must be numbers or have {n_features} values each, one for each "
-                f"feature; got {bound.size}."
+                f"feature, got {bound.size}."
             )
         row[:] = bound.ravel()
     if not (np.isfinite(bounds).all() and (bounds[0] <= bounds[1]).all()):

@@ -39,7 +39,7 @@ def is_fitted_teacher(teacher):
     raise TypeError(
         "teacher must be a torch.nn.Module, a skorch net or a NonTransferableClassifier, fitted "
         "ones also inside a FrozenEstimator, because distillation without data needs gradients "
-        f"of its output; got {type(inner).__name__}."
+        f"of its output, got {type(inner).__name__}."
     )
 
 

@@ -85,7 +85,7 @@ def _given_groups(point_groups, X):
         _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     except TypeError as error:
         raise TypeError(
-            "point_groups must hold whole numbers or strings, and not both; got a mixture or None"
+            "point_groups must hold whole numbers or strings, and not both, got a mixture or None"
         ) from error
     size = sizes.min()
     order = np.argsort(codes, kind="stable")

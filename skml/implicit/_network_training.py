@@ -128,7 +128,7 @@ def build_network(source, settings):
         module = source(settings["n_features"], settings["n_outputs"])
     if not isinstance(module, nn.Module) or not any(p.requires_grad for p in module.parameters()):
         raise ValueError(
-            "module must be, or make, a torch.nn.Module with trainable parameters; got "
+            "module must be, or make, a torch.nn.Module with trainable parameters, got "
             f"{type(module).__name__}"
         )
     return module

@@ -92,7 +92,7 @@ class CoordinateMLP(nn.Module):
     ):
         super().__init__()
         if architecture not in ARCHITECTURES:
-            raise ValueError(f"architecture must be one of {ARCHITECTURES}; got {architecture!r}")
+            raise ValueError(f"architecture must be one of {ARCHITECTURES}, got {architecture!r}")
         _check_integer("n_features", n_features, 1)
         _check_integer("n_outputs", n_outputs, 1)
         _check_integer("hidden_width", hidden_width, 1)

@@ -81,17 +81,17 @@ class CATEBoundsDisplay(AxesMixin):
         self.instrument_names = instrument_names
         if x is not None and self.bounds.shape != (len(self.x), 2):
             raise ValueError(
-                f"bounds must have the shape ({len(self.x)}, 2); got {self.bounds.shape}"
+                f"bounds must have the shape ({len(self.x)}, 2), got {self.bounds.shape}"
             )
         if self.tau is not None and self.tau.shape != self.x.shape:
-            raise ValueError(f"tau must have the shape {self.x.shape}; got {self.tau.shape}")
+            raise ValueError(f"tau must have the shape {self.x.shape}, got {self.tau.shape}")
         if instrument is not None and self.instrument.shape not in {
             (len(self.cells), 1),
             (len(self.cells), 2),
         }:
             raise ValueError(
                 f"instrument must have the shape ({len(self.cells)}, 1) or "
-                f"({len(self.cells)}, 2); got {self.instrument.shape}"
+                f"({len(self.cells)}, 2), got {self.instrument.shape}"
             )
 
     @classmethod
@@ -168,7 +168,7 @@ class CATEBoundsDisplay(AxesMixin):
         chosen = [int(k) for k in chosen]
         if len(chosen) not in (1, 2) or not all(0 <= k < Z.shape[1] for k in chosen):
             raise ValueError(
-                f"features must be one or two of the columns 0 to {Z.shape[1] - 1}; got "
+                f"features must be one or two of the columns 0 to {Z.shape[1] - 1}, got "
                 f"{features!r}"
             )
         display = cls(
@@ -234,7 +234,7 @@ def _bounds_along(estimator, X, feature):
     position = columns.index(feature) if columns and feature in columns else feature
     if not isinstance(position, (int, np.integer)) or not -n_columns <= position < n_columns:
         known = columns or f"0 to {n_columns - 1}"
-        raise ValueError(f"feature must be one of the columns {known}; got {feature!r}")
+        raise ValueError(f"feature must be one of the columns {known}, got {feature!r}")
     values = np.asarray(X)[:, position].astype(np.float64)
     name = str(columns[position]) if columns else f"x{position}"
     steps = getattr(estimator, "steps", None)
@@ -243,6 +243,6 @@ def _bounds_along(estimator, X, feature):
         X, estimator = estimator[:-1].transform(X), steps[-1][1]
     if not hasattr(estimator, "predict_bounds"):
         raise TypeError(
-            f"estimator must have a method predict_bounds; got {type(estimator).__name__}"
+            f"estimator must have a method predict_bounds, got {type(estimator).__name__}"
         )
     return values, estimator.predict_bounds(X), name

@@ -29,7 +29,7 @@ def check_one_entry_each(shape, of_what, **arrays):
     for name, values in arrays.items():
         if values is not None and values.shape != shape:
             raise ValueError(
-                f"{name} must have one entry for each of the {shape[0]} {of_what}; got shape "
+                f"{name} must have one entry for each of the {shape[0]} {of_what}, got shape "
                 f"{values.shape}"
             )
 

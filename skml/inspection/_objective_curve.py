@@ -55,7 +55,7 @@ class ObjectiveCurveDisplay(AxesMixin):
         self.optimum = optimum
         if self.labels is not None and len(self.labels) != len(self.curves):
             raise ValueError(
-                f"labels must have one entry for each of the {len(self.curves)} curves; got "
+                f"labels must have one entry for each of the {len(self.curves)} curves, got "
                 f"{len(self.labels)}"
             )
 
@@ -87,7 +87,7 @@ class ObjectiveCurveDisplay(AxesMixin):
         curve = getattr(estimator, "objective_curve_", None)
         if curve is None:
             raise TypeError(
-                f"estimator must be fitted and have objective_curve_; got {estimator!r}"
+                f"estimator must be fitted and have objective_curve_, got {estimator!r}"
             )
         if len(curve) and np.ndim(curve[0]):
             display = cls(curves=curve, labels=map(str, estimator.classes_), optimum=optimum)

@@ -70,11 +70,11 @@ class PartitionDisplay(AxesMixin):
         for blocks in self.partitions:
             if sorted(point for block in blocks for point in block) != points:
                 raise ValueError(
-                    f"each of the partitions must hold the points {points} once; got {blocks!r}"
+                    f"each of the partitions must hold the points {points} once, got {blocks!r}"
                 )
         if self.weights is not None and self.weights.shape != (len(self.partitions),):
             raise ValueError(
-                f"weights must have the shape ({len(self.partitions)},) of partitions; got "
+                f"weights must have the shape ({len(self.partitions)},) of partitions, got "
                 f"{self.weights.shape}"
             )
 
@@ -139,14 +139,14 @@ class PartitionDisplay(AxesMixin):
         check_is_fitted(estimator)
         layers = estimator.module_.layers
         if not 0 <= layer < len(layers):
-            raise ValueError(f"layer must be from 0 to {len(layers) - 1}; got {layer}")
+            raise ValueError(f"layer must be from 0 to {len(layers) - 1}, got {layer}")
         linear = layers[layer]
         available = {}
         for name, path in linear.paths.items():
             available.setdefault((path.order_in, path.order_out), name)
         orders = next(iter(available)) if orders is None else tuple(orders)
         if orders not in available:
-            raise ValueError(f"orders must be one of {list(available)}; got {orders}")
+            raise ValueError(f"orders must be one of {list(available)}, got {orders}")
         name = available[orders]
         weight = linear.paths[name].weight.detach().double().cpu().numpy()
         display = cls(

@@ -106,7 +106,7 @@ class PathUnionDisplay(AxesMixin):
         if not len(members) or not hasattr(members[0], "missingness_reliance"):
             raise TypeError(
                 "estimator must be a fitted forest of missingness-avoiding trees, such as "
-                f"MARandomForestClassifier; got {type(estimator).__name__}"
+                f"MARandomForestClassifier, got {type(estimator).__name__}"
             )
         missing = combine_missing_mask(X, missing_mask).any(axis=1)
         weight = validated_weight(sample_weight, missing)

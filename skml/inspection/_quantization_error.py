@@ -135,7 +135,7 @@ class QuantizationErrorDisplay(AxesMixin):
             If there is no quantizer.
         """
         if not quantizers:
-            raise ValueError(f"quantizers must hold at least one quantizer; got {quantizers!r}")
+            raise ValueError(f"quantizers must hold at least one quantizer, got {quantizers!r}")
         errors = [_measure(quantizer, X, W, bits, X_test) for quantizer in quantizers.values()]
         display = cls(
             bits=np.tile(bits, len(quantizers)),

@@ -223,7 +223,7 @@ class RelianceCurveDisplay(AxesMixin):
             estimator has no such parameter, or only one of `X_test` and `y_test` is given.
         """
         if not estimators:
-            raise ValueError(f"estimators must hold at least one estimator; got {estimators!r}")
+            raise ValueError(f"estimators must hold at least one estimator, got {estimators!r}")
         for name, given in (("alphas", alphas), ("param_name", param_name)):
             if isinstance(given, dict) and not estimators.keys() <= given.keys():
                 absent = sorted(estimators.keys() - given.keys())
@@ -287,7 +287,7 @@ class RelianceCurveDisplay(AxesMixin):
                     for name in cv_results
                     if name.startswith("mean_test_")
                 ]
-                raise ValueError(f"{argument} must be one of {sorted(known)}; got {key!r}")
+                raise ValueError(f"{argument} must be one of {sorted(known)}, got {key!r}")
         param_name = _find_alpha(cv_results, param_name)
         points = _points_of_search(cv_results, score, reliance, param_name)
         groups = [
@@ -363,7 +363,7 @@ def _measure(
         known = sorted(name for name in estimator.get_params() if name.endswith("alpha"))
         raise ValueError(
             f"param_name must be a parameter of {type(estimator).__name__}, such as one of "
-            f"{known}; got {param_name!r}"
+            f"{known}, got {param_name!r}"
         )
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test and y_test must be given together, or neither")
@@ -419,5 +419,5 @@ def _find_alpha(cv_results, param_name):
             f"param_name must be given, one of {known}: {len(found)} of them are alpha"
         )
     if param_name not in known:
-        raise ValueError(f"param_name must be one of {known}; got {param_name!r}")
+        raise ValueError(f"param_name must be one of {known}, got {param_name!r}")
     return param_name

@@ -59,7 +59,7 @@ class SampleDistributionDisplay(AxesMixin):
         self.name = name
         if self.probabilities.shape != self.target.shape or self.target.ndim != 1:
             raise ValueError(
-                "probabilities and target must have the same shape (n_objects,); got "
+                "probabilities and target must have the same shape (n_objects,), got "
                 f"{self.probabilities.shape} and {self.target.shape}"
             )
         self.l1_distance = float(np.abs(self.probabilities - self.target).sum())

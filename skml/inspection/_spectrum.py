@@ -60,7 +60,7 @@ class SpectrumDisplay(AxesMixin):
         self.balanced_eigenvalues = np.asarray(balanced_eigenvalues, dtype=np.float64)
         if self.eigenvalues.ndim != 1 or self.eigenvalues.shape != self.balanced_eigenvalues.shape:
             raise ValueError(
-                "eigenvalues and balanced_eigenvalues must be 1-D and of one length; got shapes "
+                "eigenvalues and balanced_eigenvalues must be 1-D and of one length, got shapes "
                 f"{self.eigenvalues.shape} and {self.balanced_eigenvalues.shape}"
             )
 

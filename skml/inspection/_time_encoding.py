@@ -106,7 +106,7 @@ class TimeEncodingDisplay(AxesMixin):
         if self.encoding.shape != (len(self.times), len(self.omega)):
             raise ValueError(
                 f"encoding must have the shape (n_points, n_components) = ({len(self.times)}, "
-                f"{len(self.omega)}) of times and omega; got {self.encoding.shape}"
+                f"{len(self.omega)}) of times and omega, got {self.encoding.shape}"
             )
 
     @classmethod
@@ -154,7 +154,7 @@ class TimeEncodingDisplay(AxesMixin):
         check_is_fitted(estimator)
         if not 0 <= column < estimator.n_features_in_:
             last = estimator.n_features_in_ - 1
-            raise ValueError(f"column must be from 0 to {last}; got {column}")
+            raise ValueError(f"column must be from 0 to {last}, got {column}")
         d = estimator.n_components
         times = np.linspace(*estimator.time_range_[column], n_points)
         names = getattr(estimator, "feature_names_in_", None)
@@ -201,7 +201,7 @@ class TimeEncodingDisplay(AxesMixin):
         if kind is None:
             kind = "frequencies" if self.functions is None else "functions"
         if kind not in _KINDS:
-            raise ValueError(f"kind must be one of {_KINDS} or None; got {kind!r}")
+            raise ValueError(f"kind must be one of {_KINDS} or None, got {kind!r}")
         if kind == "functions" and self.functions is None:
             raise ValueError("kind='functions' needs an encoder with learnt functions")
         ax = self._open_axes(ax)

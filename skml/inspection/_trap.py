@@ -94,7 +94,7 @@ class TrapDisplay(AxesMixin):
         self.input_shape = input_shape
         if self.samples.ndim != 2 or self.fragile.shape != self.samples.shape[:1]:
             raise ValueError(
-                "samples must have the shape (n_samples, n_features) and fragile (n_samples,); "
+                "samples must have the shape (n_samples, n_features) and fragile (n_samples,), "
                 f"got {self.samples.shape} and {self.fragile.shape}"
             )
         named = {f"shares[{name!r}]": values for name, values in self.shares.items()}
@@ -147,11 +147,11 @@ class TrapDisplay(AxesMixin):
         check_is_fitted(estimator)
         if not hasattr(estimator, "is_fragile"):
             raise TypeError(
-                "estimator must tell fragile samples from robust ones, as ATEscDistiller does; got "
+                "estimator must tell fragile samples from robust ones, as ATEscDistiller does, got "
                 f"{type(estimator).__name__}"
             )
         if not 0 < eps_range[0] < eps_range[1]:
-            raise ValueError(f"eps_range must be positive and ascending; got {eps_range!r}")
+            raise ValueError(f"eps_range must be positive and ascending, got {eps_range!r}")
         samples = estimator.sample(n_samples)
         sets = {"synthetic": samples}
         if X is not None:
@@ -194,7 +194,7 @@ class TrapDisplay(AxesMixin):
             The display itself.
         """
         if kind not in _KINDS:
-            raise ValueError(f"kind must be one of {_KINDS}; got {kind!r}")
+            raise ValueError(f"kind must be one of {_KINDS}, got {kind!r}")
         ax = self._open_axes(ax)
         self.artists_ = []
         if kind == "shares":

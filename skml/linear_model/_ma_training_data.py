@@ -222,7 +222,7 @@ def _standardise_sparse(X, y, mask, sample_weight, weight, imputer, fit_intercep
     if imputer not in ("mean", "zero"):
         raise ValueError(
             "imputer must be 'mean' or 'zero' for a sparse X, because others would have to "
-            f"store its zeros; got {imputer!r}"
+            f"store its zeros, got {imputer!r}"
         )
     X = sparse.csc_array(X)
     n_samples, n_features = X.shape

@@ -167,7 +167,7 @@ class BaseShufflingSGD(BaseEstimator):
         ):
             raise ValueError(
                 f"warm_start=True needs data like before, {len(warm)} predictors of "
-                f"{len(warm[0].training.theta) - 1} features; got {n_targets} of {n_features}"
+                f"{len(warm[0].training.theta) - 1} features, got {n_targets} of {n_features}"
             )
         thetas = np.zeros((n_targets, n_features + 1))
         epochs = [0] * n_targets

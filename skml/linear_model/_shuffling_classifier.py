@@ -368,7 +368,7 @@ class ShufflingSGDClassifier(LinearClassifierMixin, SparseCoefMixin, BaseShuffli
         classes = self.classes_
         if len(classes) < 2:
             raise ValueError(
-                f"The number of classes has to be greater than one; got {len(classes)} class"
+                f"The number of classes has to be greater than one, got {len(classes)} class"
             )
         of_class = np.ones(len(classes))
         if self.class_weight is not None:

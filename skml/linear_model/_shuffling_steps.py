@@ -50,7 +50,7 @@ def make_rule(params, problem, theta, first_order, *, streaming):
     if name in _NEED_HORIZON:
         if streaming and horizon is None:
             raise ValueError(
-                f"learning_rate={name!r} needs horizon, the number of calls, in partial_fit; got "
+                f"learning_rate={name!r} needs horizon, the number of calls, in partial_fit, got "
                 "horizon=None"
             )
         horizon = params.max_iter if horizon is None else horizon

@@ -85,6 +85,6 @@ def _check_bounds(bounds):
     bounds = check_array(bounds, dtype=np.float64, input_name="bounds")
     if bounds.shape[1] != 2:
         raise ValueError(
-            f"bounds must have the two columns lower and upper; got shape {bounds.shape}"
+            f"bounds must have the two columns lower and upper, got shape {bounds.shape}"
         )
     return bounds

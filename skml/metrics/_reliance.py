@@ -113,7 +113,7 @@ def _relied_cells(estimator, X, missing):
     if read.shape != missing.shape:
         raise ValueError(
             f"X must have the {read.shape[1]} features that {type(estimator).__name__} was fitted "
-            f"on; got {missing.shape[1]}"
+            f"on, got {missing.shape[1]}"
         )
     return missing & read
 
@@ -235,7 +235,7 @@ class _MissingnessRelianceScorer:
         unknown = set(requests) - set(self._requestable)
         if unknown:
             raise TypeError(
-                f"set_score_request accepts {list(self._requestable)}; got {sorted(unknown)}"
+                f"set_score_request accepts {list(self._requestable)}, got {sorted(unknown)}"
             )
         scorer = copy.deepcopy(self)
         scorer._requests.update(requests)

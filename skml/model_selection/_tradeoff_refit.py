@@ -70,7 +70,7 @@ class TradeoffRefit:
 
     def __init__(self, score, reliance, gamma=0.95):
         if not isinstance(gamma, Real) or not 0 <= gamma <= 1:
-            raise ValueError(f"gamma must be a number in [0, 1]; got {gamma!r}")
+            raise ValueError(f"gamma must be a number in [0, 1], got {gamma!r}")
         self.score = score
         self.reliance = reliance
         self.gamma = gamma
@@ -116,7 +116,7 @@ class TradeoffRefit:
             prefix = "mean_test_"
             known = sorted(name[len(prefix) :] for name in cv_results if name.startswith(prefix))
             raise ValueError(
-                f"{argument} must be a key of scoring, one of {known}; got "
+                f"{argument} must be a key of scoring, one of {known}, got "
                 f"{getattr(self, argument)!r}"
             )
         return np.asarray(cv_results[key], dtype=np.float64)

@@ -232,7 +232,7 @@ class BaseTimeEncoder(TorchStateMixin, TransformerMixin, BaseEstimator):
         if omegas.shape != (2,) or not (np.isfinite(omegas).all() and (omegas > 0).all()):
             raise ValueError(
                 "omega_range must be 'auto' or two positive numbers, the first and the last "
-                f"initial frequency; got {self.omega_range!r}"
+                f"initial frequency, got {self.omega_range!r}"
             )
         return omegas
 

@@ -234,7 +234,7 @@ class LeTETimeEncoder(BaseTimeEncoder):
         """
         check_is_fitted(self)
         if not 0 <= column < self.n_features_in_:
-            raise ValueError(f"column must be from 0 to {self.n_features_in_ - 1}; got {column}")
+            raise ValueError(f"column must be from 0 to {self.n_features_in_ - 1}, got {column}")
         module = self.modules_[column]
         x = torch.from_numpy(np.array(x, dtype=np.float64)).to(next(module.parameters()))
         return module.transformation(j, i, x).double().cpu().numpy()

@@ -141,7 +141,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
             The fitted estimator.
         """
         if not np.issubdtype(np.dtype(self.dtype), np.floating):
-            raise ValueError(f"dtype must be a floating-point type, to hold NaN; got {self.dtype}")
+            raise ValueError(f"dtype must be a floating-point type, to hold NaN, got {self.dtype}")
         columns = self._check_columns(X, reset=True)
         given = self._check_given(self.categories, "categories", len(columns))
         dropped = (
@@ -213,7 +213,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
         )
         if X.shape[1] != len(self.source_indices_):
             raise ValueError(
-                f"X must have the {len(self.source_indices_)} columns that transform returns; "
+                f"X must have the {len(self.source_indices_)} columns that transform returns, "
                 f"got {X.shape[1]}"
             )
         X = X.toarray() if sparse.issparse(X) else X
@@ -282,7 +282,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
             return None
         if len(given) != n_features:
             raise ValueError(
-                f"{name} must have one entry for each of the {n_features} features; "
+                f"{name} must have one entry for each of the {n_features} features, "
                 f"got {len(given)}"
             )
         return given
@@ -296,7 +296,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
         values = np.asarray(given[j])
         if is_missing(values).any() or len(set(values.tolist())) != len(values):
             raise ValueError(
-                f"categories[{j}] must hold distinct values, none of them missing; got {given[j]!r}"
+                f"categories[{j}] must hold distinct values, none of them missing, got {given[j]!r}"
             )
         count_of = dict(zip(observed.tolist(), occurrences, strict=True))
         unknown = [value for value in count_of if value not in set(values.tolist())]
@@ -327,7 +327,7 @@ class NaNOneHotEncoder(TransformerMixin, BaseEstimator):
         if len(index) == 0 or rare[index[0]]:
             raise ValueError(
                 f"drop[{j}] must be None or one of the categories that are not merged, "
-                f"{values[~rare].tolist()}; got {dropped[j]!r}"
+                f"{values[~rare].tolist()}, got {dropped[j]!r}"
             )
         return int(index[0])
 

@@ -79,7 +79,7 @@ def encode_target(y, task, sample_weight):
         kind = type_of_target(y, input_name="y")
         if kind == "unknown":
             raise ValueError(
-                f"y must hold numbers or classes; got an array of type {y.dtype} that is neither "
+                f"y must hold numbers or classes, got an array of type {y.dtype} that is neither "
                 "(Unknown label type: unknown)"
             )
         task = "regression" if kind.startswith("continuous") else "classification"

@@ -212,7 +212,7 @@ default="auto"
             outlier_mask = np.asarray(outlier_mask)
             if outlier_mask.shape != W.shape or outlier_mask.dtype != bool:
                 raise ValueError(
-                    f"outlier_mask must be a boolean array of the shape of W, {W.shape}; got "
+                    f"outlier_mask must be a boolean array of the shape of W, {W.shape}, got "
                     f"{outlier_mask.dtype} of shape {outlier_mask.shape}."
                 )
         return self._quantize(W, outlier_mask=outlier_mask)

@@ -63,7 +63,7 @@ def take_out_linear_maps(estimator, X):
     coef = vars(estimator).get("coef_")
     if coef is None:
         raise TypeError(
-            f"estimator must be a linear model with coef_, a scikit-learn MLP or a skorch net; got "
+            f"estimator must be a linear model with coef_, a scikit-learn MLP or a skorch net, got "
             f"{name}, which has no linear map to quantise."
         )
     if sparse.issparse(coef):

@@ -44,7 +44,7 @@ def encoded_classes(y, class_weight=None, earlier=None):
     if earlier is not None and not np.array_equal(classes, earlier):
         raise ValueError(
             "y must hold the classes of the first fit when warm_start is True, "
-            f"{earlier}; got {classes}"
+            f"{earlier}, got {classes}"
         )
     weight = None if class_weight is None else compute_sample_weight(class_weight, y)
     return classes, codes.astype(np.int32), weight

@@ -53,7 +53,7 @@ def missing_cells(X):
         # Lists that mix numbers, strings and None keep their elements as objects.
         X = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X, dtype=object)
     if X.ndim != 2:
-        raise ValueError(f"X must be a 2-D table; got an array with {X.ndim} dimension(s)")
+        raise ValueError(f"X must be a 2-D table, got an array with {X.ndim} dimension(s)")
     return is_missing(X)
 
 

@@ -92,7 +92,7 @@ def logit_module(classifier, *, needed_by):
     if not isinstance(module, nn.Module):
         raise TypeError(
             f"{needed_by} must be a torch module or a skorch net, because its gradients are "
-            f"needed; got {type(classifier).__name__}."
+            f"needed, got {type(classifier).__name__}."
         )
     if isinstance(criterion, (nn.CrossEntropyLoss, nn.BCEWithLogitsLoss)):
         return LogitModule(module)

@@ -366,8 +366,8 @@ def test_single_step_same_as_torchattacks():
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
-        ({"y": [99] * 50}, ValueError, "y must hold columns of the logits, 0 to .*; got 99"),
-        ({"y": [-1] * 50}, ValueError, "y must hold columns of the logits, from 0; got -1"),
+        ({"y": [99] * 50}, ValueError, "y must hold columns of the logits, 0 to .*, got 99"),
+        ({"y": [-1] * 50}, ValueError, "y must hold columns of the logits, from 0, got -1"),
         ({"y": ["a"] * 50}, ValueError, "y must be 50 whole numbers"),
         ({"X": [["a"] * 6] * 50}, ValueError, "X must be a Tensor or a dense array"),
         ({"X": sparse.eye_array(50, 6)}, ValueError, "X must be a Tensor or a dense array"),

@@ -98,7 +98,7 @@ def test_closed_forms_take_stacks():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: manski_iv_bounds([0.5], [0.1], [0.1], (1, 1)), r"s1 < s2; got \(1, 1\)"),
+        (lambda: manski_iv_bounds([0.5], [0.1], [0.1], (1, 1)), r"s1 < s2, got \(1, 1\)"),
         (lambda: manski_iv_bounds([0.5], [0.1], [0.1], (2, 1)), r"s1 < s2"),
         (lambda: manski_iv_bounds([0.5], [0.1], [0.1], (0, np.inf)), r"finite"),
         (lambda: manski_iv_bounds([0.5], [0.1, 0.2], [0.1], (0, 1)), r"common shape .*\(2,\)"),
@@ -122,7 +122,7 @@ def test_metrics_weigh_rows_and_refuse_other_shapes():
     assert bounds_coverage([1, 3, 0.5], bounds, sample_weight=[2, 1, 1]) == 0.5
     assert mean_bounds_width(bounds) == pytest.approx(2 / 3)
     assert mean_bounds_width(bounds, sample_weight=[0, 1, 0]) == 2
-    with pytest.raises(ValueError, match=r"two columns lower and upper; got shape \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"two columns lower and upper, got shape \(1, 3\)"):
         mean_bounds_width([[0, 1, 2]])
     with pytest.raises(ValueError, match="inconsistent"):
         bounds_coverage([1, 2], bounds)
@@ -165,7 +165,7 @@ def test_generator_repeats_and_says_what_is_wrong():
     assert first.instrument[:, 5:].any()
     with pytest.raises(ValueError, match=r"dataset must be one of \(1, 2, 3.*got 4"):
         make_iv_cate(4)
-    with pytest.raises(ValueError, match="n_samples must be a positive integer; got 0"):
+    with pytest.raises(ValueError, match="n_samples must be a positive integer, got 0"):
         make_iv_cate(1, 0)
 
 

@@ -51,7 +51,7 @@ def changed(**changes):
         ({}, {"instrument": np.full((N, 1), np.inf)}, ValueError, r"instrument contains infinity"),
         ({}, {"y": np.full(N, np.nan)}, ValueError, r"y contains NaN"),
         ({"outcome_bounds": (0, 0.1)}, {}, ValueError, r"outcome_bounds=\(0, 0.1\); \d+ of 60"),
-        ({"outcome_bounds": (1, 0)}, {}, ValueError, r"s1 < s2; got \(1, 0\)"),
+        ({"outcome_bounds": (1, 0)}, {}, ValueError, r"s1 < s2, got \(1, 0\)"),
         ({"outcome_bounds": (0, 1, 2)}, {}, ValueError, r"two finite numbers"),
         ({"n_cells": 1}, {}, ValueError, "n_cells.*range \\[2, inf\\).* Got 1"),
         ({"n_cells": 61}, {}, ValueError, r"n_cells=61 must not exceed .*n_samples=60"),
@@ -60,8 +60,8 @@ def changed(**changes):
         ({"partitioner": KMeans}, {}, TypeError, r"partitioner must be an instance.*KMeans\(\)"),
         ({"outcome_estimator": LogisticRegression()}, {}, TypeError, r"must be a regressor"),
         ({"partitioner": "spectral"}, {}, ValueError, "partitioner"),
-        ({"hidden_layer_sizes": ()}, {}, ValueError, "at least one positive integer; got"),
-        ({"hidden_layer_sizes": (3, 0)}, {}, ValueError, "at least one positive integer; got"),
+        ({"hidden_layer_sizes": ()}, {}, ValueError, "at least one positive integer, got"),
+        ({"hidden_layer_sizes": (3, 0)}, {}, ValueError, "at least one positive integer, got"),
         ({"cv": 40}, {}, ValueError, r"cv=40 folds need at least 40 rows of each treatment"),
         ({}, {"sample_weight": np.zeros(N)}, ValueError, "all weights are zero|at least one"),
         ({}, {"sample_weight": -np.ones(N)}, ValueError, "[Nn]egative"),
@@ -112,9 +112,9 @@ def test_methods_say_what_is_wrong():
         estimator.score(**(arrays | {"treatment": 2 * arrays["treatment"]}))
     with pytest.raises(ValueError, match="average_bounds needs the treatment and instrument"):
         estimator.average_bounds(arrays["X"], arrays["y"])
-    with pytest.raises(ValueError, match="confidence_level must be a number .* 1; got 2"):
+    with pytest.raises(ValueError, match="confidence_level must be a number .* 1, got 2"):
         estimator.average_bounds(**arrays, confidence_level=2)
-    with pytest.raises(ValueError, match="n_resamples must be an integer of at least 2; got 1"):
+    with pytest.raises(ValueError, match="n_resamples must be an integer of at least 2, got 1"):
         estimator.bootstrap_bounds(arrays["X"], 1)
     with pytest.raises(ValueError, match="X and instrument have inconsistent lengths: 60 and 59"):
         estimator.score(**(arrays | {"instrument": arrays["instrument"][:-1]}))

@@ -116,7 +116,7 @@ def test_flchain_target_follows_the_horizon():
         assert (bunch.frame["futime"][~died] >= horizon).all()
     assert load_flchain(horizon=365).data.shape[0] > 7679
     assert set(load_flchain().data[:, 4]) == set(range(1, 11))  # deciles stay in order
-    with pytest.raises(ValueError, match="horizon must be a positive number of days; got -1"):
+    with pytest.raises(ValueError, match="horizon must be a positive number of days, got -1"):
         load_flchain(horizon=-1)
 
 

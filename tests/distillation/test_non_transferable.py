@@ -59,7 +59,7 @@ def test_rigged_teacher_problems_are_named():
 
     with pytest.raises(ValueError, match="mode='close' needs y_ood"):
         fit(y_ood=None)
-    with pytest.raises(ValueError, match=r"y_ood must hold labels of y, \[0, 1, 2\]; got \[7\]"):
+    with pytest.raises(ValueError, match=r"y_ood must hold labels of y, \[0, 1, 2\], got \[7\]"):
         fit(y_ood=np.full(60, 7))
     with pytest.raises(ValueError, match="y_ood was given without X_ood"):
         fit(X_ood=None)

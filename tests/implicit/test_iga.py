@@ -587,7 +587,7 @@ def test_given_groups():
         ({"first_bias_range": 1e38}, None, r"'first_bias_range' .* Got 1e\+38"),
         ({"n_frequencies": 127}, None, "'n_frequencies' .* Got 127"),
         ({"module": torch.nn.Linear(3, 1)}, None, r"module cannot take .* shape \(2, 1\)"),
-        ({"module": lambda d, C: torch.nn.ReLU()}, None, "with trainable parameters; got ReLU"),
+        ({"module": lambda d, C: torch.nn.ReLU()}, None, "with trainable parameters, got ReLU"),
         (
             {"module": lambda d, C: torch.nn.Linear(d, 3)},
             None,

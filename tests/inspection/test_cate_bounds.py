@@ -75,19 +75,19 @@ def test_one_instrument_may_be_a_vector():
 
 
 def test_bad_arguments_are_named(data, bounder):
-    with pytest.raises(ValueError, match="feature must be one of the columns 0 to 1; got 2"):
+    with pytest.raises(ValueError, match="feature must be one of the columns 0 to 1, got 2"):
         CATEBoundsDisplay.from_estimator(bounder, data.X, feature=2)
-    with pytest.raises(TypeError, match="method predict_bounds; got LinearRegression"):
+    with pytest.raises(TypeError, match="method predict_bounds, got LinearRegression"):
         CATEBoundsDisplay.from_estimator(LinearRegression(), data.X)
-    with pytest.raises(ValueError, match="columns 0 to 49; got 50"):
+    with pytest.raises(ValueError, match="columns 0 to 49, got 50"):
         CATEBoundsDisplay.from_cells(bounder, data.instrument, features=50)
     with pytest.raises(ValueError, match="x and bounds belong together"):
         CATEBoundsDisplay(x=[0])
     with pytest.raises(ValueError, match="either x and bounds or instrument and cells"):
         CATEBoundsDisplay()
-    with pytest.raises(ValueError, match=r"bounds must have the shape \(1, 2\); got \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"bounds must have the shape \(1, 2\), got \(1, 3\)"):
         CATEBoundsDisplay(x=[0], bounds=[[0, 1, 2]])
-    with pytest.raises(ValueError, match=r"tau must have the shape \(1,\); got \(2,\)"):
+    with pytest.raises(ValueError, match=r"tau must have the shape \(1,\), got \(2,\)"):
         CATEBoundsDisplay(x=[0], bounds=[[0, 1]], tau=[1, 2])
     with pytest.raises(ValueError, match=r"instrument must have the shape \(1, 1\)"):
         CATEBoundsDisplay(instrument=[[1, 2, 3]], cells=[0])

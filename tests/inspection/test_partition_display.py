@@ -49,7 +49,7 @@ def test_from_estimator_shows_the_weights():
     assert min(opacities) < 0.1
     with pytest.raises(ValueError, match=r"orders must be one of \[\(1, 0\), \(2, 0\)\]"):
         PartitionDisplay.from_estimator(model, orders=(3, 0))
-    with pytest.raises(ValueError, match="layer must be from 0 to 0; got 1"):
+    with pytest.raises(ValueError, match="layer must be from 0 to 0, got 1"):
         PartitionDisplay.from_estimator(model, layer=1)
 
 

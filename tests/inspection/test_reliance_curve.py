@@ -103,7 +103,7 @@ def test_alpha_is_found_by_its_name():
     display = RelianceCurveDisplay.from_results(results)
     np.testing.assert_array_equal(display.alphas, [0.1, 1.0])
     np.testing.assert_array_equal(display.reliances, [0.5, 0.1])
-    with pytest.raises(ValueError, match="score must be one of .*; got 'auc'"):
+    with pytest.raises(ValueError, match="score must be one of .*, got 'auc'"):
         RelianceCurveDisplay.from_results(results, score="auc")
     with pytest.raises(ValueError, match=r"param_name must be one of \['tree__alpha'"):
         RelianceCurveDisplay.from_results(results, param_name="beta")
@@ -126,7 +126,7 @@ def test_plot_draws_on_given_axes_and_passes_line_parameters():
 def test_bad_arguments_are_named(data):
     X, y = data
     from_estimator = RelianceCurveDisplay.from_estimator
-    with pytest.raises(ValueError, match=r"param_name .* one of \['ccp_alpha'\]; got 'alpha'"):
+    with pytest.raises(ValueError, match=r"param_name .* one of \['ccp_alpha'\], got 'alpha'"):
         from_estimator(make_tree(), X, y)
     with pytest.raises(ValueError, match="X_test and y_test must be given together"):
         from_estimator(make_tree(), X, y, param_name=PRICE, X_test=X)

@@ -64,7 +64,7 @@ def test_given_axes_are_used(trained):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match=r"the same shape \(n_objects,\); got \(2,\) and \(1,\)"):
+    with pytest.raises(ValueError, match=r"the same shape \(n_objects,\), got \(2,\) and \(1,\)"):
         SampleDistributionDisplay(probabilities=[0.5, 0.5], target=[1.0])
     with pytest.raises(ValueError, match="reward_calls must be an ascending list"):
         ModeDiscoveryDisplay(reward_calls=[3, 1], n_calls=4, threshold=0.0)

@@ -70,9 +70,9 @@ def test_plot_draws_on_given_axes_and_passes_line_parameters(encoder):
 
 
 def test_bad_arguments_are_named(encoder):
-    with pytest.raises(ValueError, match="column must be from 0 to 1; got 2"):
+    with pytest.raises(ValueError, match="column must be from 0 to 1, got 2"):
         TimeEncodingDisplay.from_estimator(encoder, column=2)
-    with pytest.raises(ValueError, match=r"kind must be one of \('functions', .*; got 'all'"):
+    with pytest.raises(ValueError, match=r"kind must be one of \('functions', .*, got 'all'"):
         TimeEncodingDisplay.from_estimator(encoder, kind="all")
     with pytest.raises(ValueError, match=r"encoding must have the shape .* = \(2, 1\) .*\(2, 2\)"):
         TimeEncodingDisplay(times=[0, 1], encoding=np.zeros((2, 2)), omega=[1], omega_init=[1])

@@ -97,7 +97,7 @@ def test_given_axes_are_used_and_colours_kept(images):
 def test_bad_arguments_are_named(images):
     distiller, _ = images
     plain, _ = distil(DataFreeDistiller, (5,))
-    with pytest.raises(TypeError, match="as ATEscDistiller does; got DataFreeDistiller"):
+    with pytest.raises(TypeError, match="as ATEscDistiller does, got DataFreeDistiller"):
         TrapDisplay.from_estimator(plain)
     with pytest.raises(ValueError, match="eps_range must be positive and ascending"):
         TrapDisplay.from_estimator(distiller, eps_range=(0.1, 0.1))

@@ -549,6 +549,6 @@ def test_scorer_receives_routed_metadata(data):
 
 def test_scorer_refuses_unknown_requests():
     with pytest.raises(
-        TypeError, match=r"accepts \['missing_mask', 'sample_weight'\]; got \['m'\]"
+        TypeError, match=r"accepts \['missing_mask', 'sample_weight'\], got \['m'\]"
     ):
         missingness_reliance_scorer.set_score_request(m=True)

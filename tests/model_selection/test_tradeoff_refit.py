@@ -60,7 +60,7 @@ def test_nan_candidates_are_skipped():
 
 @pytest.mark.parametrize("gamma", [-0.1, 1.1, NAN, "0.5", None])
 def test_gamma_is_checked(gamma):
-    with pytest.raises(ValueError, match=r"gamma must be a number in \[0, 1\]; got"):
+    with pytest.raises(ValueError, match=r"gamma must be a number in \[0, 1\], got"):
         TradeoffRefit("auc", "rho", gamma=gamma)
 
 

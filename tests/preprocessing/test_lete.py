@@ -620,5 +620,5 @@ def test_functions_of_a_fitted_encoder(series):
     ]
     np.testing.assert_allclose(encoder.transform(t)[:, 2], sum(parts), atol=1e-12)
     assert encoder.transformation(0, 1, np.zeros((2, 3))).shape == (2, 3)
-    with pytest.raises(ValueError, match="column must be from 0 to 0; got 1"):
+    with pytest.raises(ValueError, match="column must be from 0 to 0, got 1"):
         encoder.transformation(0, 0, [0.0], column=1)

@@ -138,7 +138,7 @@ def test_inverse_transform_of_numbers_zeros_rare_and_wrong_width():
     assert restored.dtype == np.float64
     np.testing.assert_array_equal(restored, X)
     assert encoder.inverse_transform([[0, 0]])[0, 0] is None
-    with pytest.raises(ValueError, match="the 2 columns that transform returns; got 3"):
+    with pytest.raises(ValueError, match="the 2 columns that transform returns, got 3"):
         encoder.inverse_transform([[0, 0, 1]])
     rare = NaNOneHotEncoder(min_frequency=2).fit(COLORS)
     assert rare.inverse_transform(rare.transform(COLORS))[:, 0].tolist()[:2] == [
@@ -176,7 +176,7 @@ def test_given_categories_fix_order_and_are_checked():
         NaNOneHotEncoder(categories=[["red"]]).fit(COLORS)
     with pytest.raises(ValueError, match=r"categories\[0\] must hold distinct values"):
         NaNOneHotEncoder(categories=[["red", None]]).fit(COLORS)
-    with pytest.raises(ValueError, match="one entry for each of the 1 features; got 2"):
+    with pytest.raises(ValueError, match="one entry for each of the 1 features, got 2"):
         NaNOneHotEncoder(categories=[["red"], ["blue"]]).fit(COLORS)
 
 
