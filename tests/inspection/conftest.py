@@ -1,12 +1,13 @@
 """Figures are drawn without a screen and closed after each test."""
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import pytest
-from matplotlib import pyplot
 
-pyplot.switch_backend("Agg")
+mpl.use("Agg")
 
 
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
-    pyplot.close("all")
+    plt.close("all")
