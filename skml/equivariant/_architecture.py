@@ -99,7 +99,7 @@ def _read_layer(size, order_in, has_matmul):
     if not is_valid:
         raise ValueError(
             "hidden_layer_sizes must hold for each layer a positive int or a list of pairs "
-            f"(order, channels); got {size!r}."
+            f"(order, channels), got {size!r}."
         )
     return [(int(order), int(channels)) for order, channels in pairs], False
 

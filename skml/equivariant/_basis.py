@@ -102,9 +102,9 @@ def equivariant_basis(
     group = get_group(group)
     n = check_dimension(n)
     if not isinstance(independent, bool | np.bool_):
-        raise ValueError(f"independent must be a bool; got {independent!r}.")
+        raise ValueError(f"independent must be a bool, got {independent!r}.")
     if form not in _FORMS:
-        raise ValueError(f"form must be one of {_FORMS}; got {form!r}.")
+        raise ValueError(f"form must be one of {_FORMS}, got {form!r}.")
     find = basis_labels if independent else spanning_labels
     labels = find(group, n, order_in, order_out, colors_in=colors_in, colors_out=colors_out)
     if form == "partitions":
@@ -221,5 +221,5 @@ def sums_by_label(row, values):
 def check_dimension(n):
     """Check that n is a positive int, and return it."""
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-        raise ValueError(f"n must be an int of at least 1; got {n!r}.")
+        raise ValueError(f"n must be an int of at least 1, got {n!r}.")
     return int(n)

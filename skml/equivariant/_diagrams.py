@@ -150,7 +150,7 @@ def _pair_of_orders(orders, name):
         upper, lower = orders
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} must be a pair of the numbers of upper and lower points; got {orders!r}."
+            f"{name} must be a pair of the numbers of upper and lower points, got {orders!r}."
         ) from None
     return check_order(upper, f"{name}[0]"), check_order(lower, f"{name}[1]")
 

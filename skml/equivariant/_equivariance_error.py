@@ -76,10 +76,10 @@ def equivariance_error(model, X, n_samples=5, random_state=None):
     True
     """
     if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
-        raise ValueError(f"n_samples must be an int of at least 1; got {n_samples!r}.")
+        raise ValueError(f"n_samples must be an int of at least 1, got {n_samples!r}.")
     if not hasattr(model, "_equivariant_map"):
         raise TypeError(
-            "model must be an estimator or a module of skml.equivariant; got "
+            "model must be an estimator or a module of skml.equivariant, got "
             f"{type(model).__name__}."
         )
     if hasattr(model, "get_params"):

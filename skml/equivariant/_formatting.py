@@ -128,4 +128,4 @@ def _letter(number, n_letters, style):
 
 def _check_style(style):
     if style not in _STYLES:
-        raise ValueError(f"style must be one of {_STYLES}; got {style!r}.")
+        raise ValueError(f"style must be one of {_STYLES}, got {style!r}.")

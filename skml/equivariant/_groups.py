@@ -103,7 +103,7 @@ def get_group(name, *, real_only=False):
         name = name.name
     valid = REAL_GROUPS if real_only else tuple(GROUPS)
     if not isinstance(name, str) or name not in valid:
-        raise ValueError(f"group must be one of {', '.join(map(repr, valid))}; got {name!r}.")
+        raise ValueError(f"group must be one of {', '.join(map(repr, valid))}, got {name!r}.")
     return GROUPS[name]
 
 

@@ -102,7 +102,7 @@ class EquivariantLinear(nn.Module):
     ):
         super().__init__()
         if method not in _METHODS:
-            raise ValueError(f"method must be one of {_METHODS}; got {method!r}.")
+            raise ValueError(f"method must be one of {_METHODS}, got {method!r}.")
         self.group, self.n = get_group(group).name, check_dimension(n)
         self.in_spec, self.out_spec = (
             _check_spec(in_spec, "in_spec"),
@@ -234,7 +234,7 @@ class EquivariantLinear(nn.Module):
     def _equivariant_map(self):
         if len(self.in_spec) != 1 or len(self.out_spec) != 1:
             raise ValueError(
-                "equivariance_error takes a layer with one input and one output; got "
+                "equivariance_error takes a layer with one input and one output, got "
                 f"in_spec={self.in_spec} and out_spec={self.out_spec}."
             )
         (k, channels), (l, _) = self.in_spec[0], self.out_spec[0]
@@ -253,13 +253,13 @@ class EquivariantLinear(nn.Module):
         inputs = inputs if isinstance(inputs, list | tuple) else [inputs]
         if not all(isinstance(tensor, torch.Tensor) for tensor in inputs):
             types = [type(tensor).__name__ for tensor in inputs]
-            raise TypeError(f"inputs must be a torch.Tensor or a list of them; got {types}.")
+            raise TypeError(f"inputs must be a torch.Tensor or a list of them, got {types}.")
         expected = [(c, *[self.n] * k) for k, c in self.in_spec]
         shapes = [tuple(tensor.shape) for tensor in inputs]
         if [shape[1:] for shape in shapes] != expected or len({s[0] for s in shapes}) != 1:
             wanted = ", ".join(str(("n_samples", *shape)) for shape in expected)
             raise ValueError(
-                f"inputs must hold {len(expected)} tensors of shape {wanted}; got {shapes}."
+                f"inputs must hold {len(expected)} tensors of shape {wanted}, got {shapes}."
             )
         return [tensor.flatten(2) if tensor.ndim > 2 else tensor.unsqueeze(2) for tensor in inputs]
 
@@ -355,14 +355,14 @@ def _check_spec(spec, name):
         pairs = [(order, channels) for order, channels in spec]
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} must be a list of pairs (order, channels); got {spec!r}."
+            f"{name} must be a list of pairs (order, channels), got {spec!r}."
         ) from None
     if not pairs:
-        raise ValueError(f"{name} must hold at least one pair (order, channels); got {spec!r}.")
+        raise ValueError(f"{name} must hold at least one pair (order, channels), got {spec!r}.")
     for order, channels in pairs:
         check_order(order, f"an order in {name}")
         if check_order(channels, f"a number of channels in {name}") == 0:
-            raise ValueError(f"{name} must have at least one channel per entry; got {spec!r}.")
+            raise ValueError(f"{name} must have at least one channel per entry, got {spec!r}.")
     return [(int(order), int(channels)) for order, channels in pairs]
 
 
@@ -371,7 +371,7 @@ def _check_colors(colors, spec, name):
         return [None] * len(spec)
     if not isinstance(colors, list | tuple) or len(colors) != len(spec):
         raise ValueError(
-            f"{name} must be a list of a string for each of the {len(spec)} entries; "
+            f"{name} must be a list of a string for each of the {len(spec)} entries, "
             f"got {colors!r}."
         )
     return list(colors)

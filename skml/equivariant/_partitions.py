@@ -73,7 +73,7 @@ def count_partitions(group, m, *, colors=None):
     if group.is_colored:
         return _count_coloured_pairings(_charges_of(colors, m, "colors"), group.noncrossing)
     if colors is not None:
-        raise ValueError(f"colors is for the groups 'U' and 'U+'; got group {group.name!r}.")
+        raise ValueError(f"colors is for the groups 'U' and 'U+', got group {group.name!r}.")
     if m % 2 and (group.even_total or group.sizes in {"pair", "even"}):
         return 0
     half = m // 2
@@ -118,7 +118,7 @@ def enumerate_partitions(
         charges = above + tuple(-charge for charge in reversed(below))
     elif colors_in is not None or colors_out is not None:
         raise ValueError(
-            f"colors_in and colors_out are for the groups 'U' and 'U+'; got group {group.name!r}."
+            f"colors_in and colors_out are for the groups 'U' and 'U+', got group {group.name!r}."
         )
     else:
         charges = None
@@ -209,7 +209,7 @@ def as_labels(blocks, n_points, name="partition"):
     points = sorted(point for block in blocks for point in block)
     if points != list(range(n_points)) or not all(blocks):
         expected = f"each of the points 0, ..., {n_points - 1} once" if n_points else "no points"
-        raise ValueError(f"{name} must be blocks that hold {expected}; got {given!r}.")
+        raise ValueError(f"{name} must be blocks that hold {expected}, got {given!r}.")
     for label, block in enumerate(sorted(blocks, key=min)):
         labels[list(block)] = label
     return labels
@@ -218,7 +218,7 @@ def as_labels(blocks, n_points, name="partition"):
 def check_order(value, name):
     """Check that a tensor order is an int that is not negative, and return it."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{name} must be an int that is not negative; got {value!r}.")
+        raise ValueError(f"{name} must be an int that is not negative, got {value!r}.")
     return int(value)
 
 
@@ -376,7 +376,7 @@ def _charges_of(colors, n_points, name):
     is_text = isinstance(colors, str) and set(colors) <= set(_CHARGE_OF_COLOR)
     if not is_text or len(colors) != n_points:
         raise ValueError(
-            f"{name} must be a str of {n_points} letters, 'u' or 'c' (conjugate); got {colors!r}."
+            f"{name} must be a str of {n_points} letters, 'u' or 'c' (conjugate), got {colors!r}."
         )
     return tuple(_CHARGE_OF_COLOR[color] for color in colors)
 

@@ -161,7 +161,7 @@ def _integers(X, blank):
         raise ValueError(f"X must hold integers for this process; {error}.") from error
     is_wrong = (numbers != np.rint(numbers)) | (np.abs(numbers) > _LARGEST_INTEGER)
     if is_wrong.any():
-        raise ValueError(f"X must hold integers for this process; got {numbers[is_wrong][0]}.")
+        raise ValueError(f"X must hold integers for this process, got {numbers[is_wrong][0]}.")
     return numbers.astype(np.int64)
 
 

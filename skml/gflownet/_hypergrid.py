@@ -63,14 +63,14 @@ class HypergridProcess(IndexedProcess):
         if side > _LARGEST_SIDE:
             raise ValueError(
                 f"side of {type(self).__name__} must be at most {_LARGEST_SIDE}, since every value "
-                f"of a coordinate is an input of the network; got {side}."
+                f"of a coordinate is an input of the network, got {side}."
             )
         check_count(self, "n_dims", n_dims)
         if n_dims != objects.shape[1]:
             raise ValueError(f"n_dims is {n_dims}, but X has {objects.shape[1]} columns.")
         if len(self.reward_levels) != 3 or min(self.reward_levels) < 0:
             raise ValueError(
-                f"reward_levels must be three numbers of at least 0; got {self.reward_levels!r}."
+                f"reward_levels must be three numbers of at least 0, got {self.reward_levels!r}."
             )
         return self._with(side=int(side), n_dims=int(n_dims))
 

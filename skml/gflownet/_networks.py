@@ -63,7 +63,7 @@ class NetworkHolder:
         network = self.module(sizes, n_outputs)
         if not isinstance(network, nn.Module) or not any(True for _ in network.parameters()):
             raise ValueError(
-                "module(state_sizes, n_outputs) must make a torch.nn.Module with parameters; got "
+                "module(state_sizes, n_outputs) must make a torch.nn.Module with parameters, got "
                 f"{type(network).__name__}."
             )
         root = torch.from_numpy(self.process.initial_state()[None])

@@ -260,7 +260,7 @@ def check_count(process, name, value, low=1):
     """Validate an integer parameter of a process."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise ValueError(
-            f"{name} of {type(process).__name__} must be an integer of at least {low}; "
+            f"{name} of {type(process).__name__} must be an integer of at least {low}, "
             f"got {value!r}."
         )
     return int(value)

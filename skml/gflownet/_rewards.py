@@ -112,15 +112,15 @@ def checked_scores(scores, n_objects, source):
     scores = as_numbers(scores, source, "return")
     if scores.shape != (n_objects,):
         raise ValueError(
-            f"{source} must return one number per object, shape ({n_objects},); "
+            f"{source} must return one number per object, shape ({n_objects},), "
             f"got an array of shape {scores.shape}."
         )
     if not np.isfinite(scores).all():
         raise ValueError(
-            f"{source} must return finite numbers; got {scores[~np.isfinite(scores)][0]}."
+            f"{source} must return finite numbers, got {scores[~np.isfinite(scores)][0]}."
         )
     if (scores < 0).any():
-        raise ValueError(f"{source} must return numbers of at least 0; got {scores.min()}.")
+        raise ValueError(f"{source} must return numbers of at least 0, got {scores.min()}.")
     return scores
 
 
@@ -134,7 +134,7 @@ def as_numbers(values, source, verb="hold"):
     except (TypeError, ValueError):
         first = np.asarray(values, dtype=object).ravel()[:1].tolist()
         raise ValueError(
-            f"{source} must {verb} real numbers; got {kind}, such as {first}."
+            f"{source} must {verb} real numbers, got {kind}, such as {first}."
         ) from None
 
 

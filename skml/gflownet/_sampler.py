@@ -347,7 +347,7 @@ Process, default="autoregressive"
         """
         check_is_fitted(self)
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be an integer of at least 1; got {n_samples!r}.")
+            raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}.")
         source = check_random_state(self.random_state if random_state is None else random_state)
         rng = np.random.default_rng(source.randint(2**31 - 1, size=4))
         return self._encoder.decode(self._solution.sample(int(n_samples), rng))

@@ -56,7 +56,7 @@ class ScoreTable:
         y = None if y is None else checked_y(y, len(X))
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weights < 0).any():
-            raise ValueError(f"sample_weight must not be negative; got {weights.min()}.")
+            raise ValueError(f"sample_weight must not be negative, got {weights.min()}.")
         if not weights.any():
             raise ValueError("sample_weight is zero for all rows; at least one must be positive.")
         counted = weights > 0
@@ -136,7 +136,7 @@ def checked_y(y, n_samples):
             f"{len(y)} of y."
         )
     if (y < 0).any():
-        raise ValueError(f"y must hold scores of at least 0; got {y.min()}.")
+        raise ValueError(f"y must hold scores of at least 0, got {y.min()}.")
     return y
 
 

@@ -63,7 +63,7 @@ class SetProcess(GrowingProcess):
         stop = bool(sizes.min() < max_size) if self.stop is None else bool(self.stop)
         check_count(self, "max_size", max_size, low=0 if stop else 1)
         if max_size > n_items:
-            raise ValueError(f"max_size must be at most n_items = {n_items}; got {max_size}.")
+            raise ValueError(f"max_size must be at most n_items = {n_items}, got {max_size}.")
         return self._with(max_size=int(max_size), n_items=int(n_items), stop=stop)
 
     @property

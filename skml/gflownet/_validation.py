@@ -24,16 +24,16 @@ def check_parameters(sampler):
     """
     if sampler.objective != "rpe" and sampler.solver == "exact":
         raise ValueError(
-            f"solver='exact' evaluates a fixed policy, objective='rpe'; got objective="
+            f"solver='exact' evaluates a fixed policy, objective='rpe', got objective="
             f"{sampler.objective!r}."
         )
     if sampler.missing_reward == "estimator" and sampler.reward_estimator is None:
-        raise ValueError("missing_reward='estimator' needs a reward_estimator; got None.")
+        raise ValueError("missing_reward='estimator' needs a reward_estimator, got None.")
     exploration = 1.0 if sampler.exploration is None else sampler.exploration
     if sampler.objective == "rpe" and sampler.target != "td" and exploration < 1:
         raise ValueError(
             f"target={sampler.target!r} averages over the paths themselves, which must then be "
-            f"those of the uniform policy: exploration must be 1; got {sampler.exploration}."
+            f"those of the uniform policy: exploration must be 1, got {sampler.exploration}."
         )
     _check_layers(sampler.hidden_layer_sizes)
     _check_device(sampler.device)
@@ -42,9 +42,9 @@ def check_parameters(sampler):
 def _check_layers(sizes):
     for size in sizes:
         if isinstance(size, (bool, np.bool_)) or not isinstance(size, Integral) or size < 1:
-            raise ValueError(f"hidden_layer_sizes must be integers of at least 1; got {size!r}.")
+            raise ValueError(f"hidden_layer_sizes must be integers of at least 1, got {size!r}.")
     if not len(sizes):
-        raise ValueError("hidden_layer_sizes must name at least one layer; got none.")
+        raise ValueError("hidden_layer_sizes must name at least one layer, got none.")
 
 
 def _check_device(device):
@@ -81,10 +81,10 @@ def checked_states(process, states):
     sizes = np.array(process.state_sizes)
     if states.ndim != 2 or states.shape[1] != len(sizes):
         raise ValueError(
-            f"states must have the shape (n, {len(sizes)}); got {states.shape}. Objects become "
+            f"states must have the shape (n, {len(sizes)}), got {states.shape}. Objects become "
             "states by process_.terminals."
         )
-    wanted = "states must hold integers from 0 to state_sizes - 1 of the process; got "
+    wanted = "states must hold integers from 0 to state_sizes - 1 of the process, got "
     if states.dtype.kind not in "iub":
         raise ValueError(f"{wanted}{states[:1].tolist()} of dtype {states.dtype}.")
     if ((states < 0) | (states >= sizes)).any():

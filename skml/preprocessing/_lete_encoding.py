@@ -138,11 +138,11 @@ class LeTEEncoding(ScaledTimeModule):
             n_components, fourier_fraction, n_harmonics, n_grid_intervals, spline_degree
         )
         if mixing not in {"full", "diagonal"}:
-            raise ValueError(f"mixing must be 'full' or 'diagonal'; got {mixing!r}")
+            raise ValueError(f"mixing must be 'full' or 'diagonal', got {mixing!r}")
         if not grid_range[0] < grid_range[1]:
-            raise ValueError(f"grid_range must be an increasing pair; got {grid_range!r}")
+            raise ValueError(f"grid_range must be an increasing pair, got {grid_range!r}")
         if not (omega_range[0] > 0 and omega_range[1] > 0):
-            raise ValueError(f"omega_range must be a pair of positive numbers; got {omega_range!r}")
+            raise ValueError(f"omega_range must be a pair of positive numbers, got {omega_range!r}")
         factory = {"device": device, "dtype": dtype or torch.get_default_dtype()}
         n_fourier = math.floor(fourier_fraction * n_components)
         n_spline = n_components - n_fourier
@@ -219,10 +219,10 @@ class LeTEEncoding(ScaledTimeModule):
         n_fourier = 0 if self.fourier is None else len(self.fourier.omega)
         for name, index in (("j", j), ("i", i)):
             if not 0 <= index < self.n_components:
-                raise ValueError(f"{name} must be from 0 to {self.n_components - 1}; got {index}")
+                raise ValueError(f"{name} must be from 0 to {self.n_components - 1}, got {index}")
         if (j < n_fourier) != (i < n_fourier):
             raise ValueError(
-                f"j and i must both be below {n_fourier} (Fourier) or both not (spline); "
+                f"j and i must both be below {n_fourier} (Fourier) or both not (spline), "
                 f"got j={j}, i={i}"
             )
         if j < n_fourier:
@@ -322,6 +322,6 @@ def _check_arguments(n_components, fourier_fraction, n_harmonics, n_grid_interva
     }
     for name, (value, bound) in lowest.items():
         if value < bound:
-            raise ValueError(f"{name} must be at least {bound}; got {value}")
+            raise ValueError(f"{name} must be at least {bound}, got {value}")
     if not 0 <= fourier_fraction <= 1:
-        raise ValueError(f"fourier_fraction must be from 0 to 1; got {fourier_fraction}")
+        raise ValueError(f"fourier_fraction must be from 0 to 1, got {fourier_fraction}")

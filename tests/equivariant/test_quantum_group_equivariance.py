@@ -142,9 +142,9 @@ def test_a_large_free_basis_needs_no_gram_matrix(monkeypatch):
     ("arguments", "message"),
     [
         (("X", 3, 1, 1), "group must be one of 'S', 'S\\+', 'O'.*got 'X'"),
-        (("S", 0, 1, 1), "n must be an int of at least 1; got 0"),
-        (("S", 3, -1, 1), "order_in must be an int that is not negative; got -1"),
-        (("S", 3, 1, 1.5), "order_out must be an int that is not negative; got 1.5"),
+        (("S", 0, 1, 1), "n must be an int of at least 1, got 0"),
+        (("S", 3, -1, 1), "order_in must be an int that is not negative, got -1"),
+        (("S", 3, 1, 1.5), "order_out must be an int that is not negative, got 1.5"),
     ],
 )
 def test_basis_refuses_bad_arguments(arguments, message):
@@ -157,11 +157,11 @@ def test_basis_refuses_bad_options():
         equivariant_basis("S", 3, 1, 1, form="csc")
     with pytest.raises(ValueError, match="colors_in must be a str of 2 letters.*got 'ux'"):
         equivariant_basis("U", 3, 2, 1, colors_in="ux")
-    with pytest.raises(ValueError, match="for the groups 'U' and 'U\\+'; got group 'S'"):
+    with pytest.raises(ValueError, match="for the groups 'U' and 'U\\+', got group 'S'"):
         equivariant_basis("S", 3, 1, 1, colors_in="u")
     with pytest.raises(ValueError, match="m must be an int"):
         count_partitions("S", -1)
-    with pytest.raises(ValueError, match="once; got \\[\\(0, 0\\)\\]"):
+    with pytest.raises(ValueError, match="once, got \\[\\(0, 0\\)\\]"):
         as_labels([(0, 0)], 2)
 
 
@@ -334,7 +334,7 @@ def test_layer_refuses_bad_arguments(arguments, options, message):
 
 def test_layer_refuses_tensors_of_another_shape():
     layer = EquivariantLinear("S", 3, [(2, 1)], [(1, 1)])
-    with pytest.raises(ValueError, match=r"\('n_samples', 1, 3, 3\); got \[\(4, 1, 9\)\]"):
+    with pytest.raises(ValueError, match=r"\('n_samples', 1, 3, 3\), got \[\(4, 1, 9\)\]"):
         layer(torch.zeros(4, 1, 9))
 
 
@@ -431,7 +431,7 @@ def test_independent_must_be_a_bool(independent):
 
 @pytest.mark.parametrize("inputs", [None, np.ones((2, 1, 3)), [np.ones((2, 1, 3))]])
 def test_layer_names_inputs_that_are_no_tensors(inputs):
-    with pytest.raises(TypeError, match="inputs must be a torch.Tensor or a list of them; got"):
+    with pytest.raises(TypeError, match="inputs must be a torch.Tensor or a list of them, got"):
         EquivariantLinear("S", 3, [(1, 1)], [(1, 1)])(inputs)
 
 

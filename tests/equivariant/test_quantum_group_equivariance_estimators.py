@@ -324,7 +324,7 @@ def test_equivariance_error_of_whole_models_and_bad_input():
     X, y = invariant_data(20)
     model = QuantumGroupEquivariantClassifier(max_epochs=3).fit(X, y > 0)
     assert equivariance_error(model, X) < 1e-12
-    with pytest.raises(TypeError, match="of skml.equivariant; got Ridge"):
+    with pytest.raises(TypeError, match="of skml.equivariant, got Ridge"):
         equivariance_error(Ridge(), X)
     with pytest.raises(ValueError, match="n_samples must be an int"):
         equivariance_error(model, X, n_samples=0)

@@ -22,7 +22,7 @@ def make_inputs(size):
             Malformed({"X": X[:0], "y": y[:0]}, r"0 sample"),
             Malformed({"y": y[:-1]}, r"inconsistent"),
             Malformed({"y": np.where(y == y[0], np.nan, y)}, r"nan"),
-            Malformed({"y": -y}, r"y must hold scores of at least 0; got -"),
+            Malformed({"y": -y}, r"y must hold scores of at least 0, got -"),
             Malformed({"y": 0 * y}, r"All rewards are zero"),
             Malformed({"X": np.where(X == 1, np.nan, X)}, r"nan"),
             Malformed({"predict_X": np.column_stack([X, X[:, 0]])}, r"features"),

@@ -330,8 +330,8 @@ def test_a_function_gets_objects_in_the_form_of_X():
     ("reward", "message"),
     [
         (lambda X: np.ones(3), r"reward must return one number per object, shape \(2,\).*\(3,\)"),
-        (lambda X: np.array([1.0, np.nan]), "reward must return finite numbers; got nan"),
-        (lambda X: np.array([1.0, -2.0]), "reward must return numbers of at least 0; got -2.0"),
+        (lambda X: np.array([1.0, np.nan]), "reward must return finite numbers, got nan"),
+        (lambda X: np.array([1.0, -2.0]), "reward must return numbers of at least 0, got -2.0"),
         (lambda X: np.zeros(2), "All rewards are zero; at least one must be positive"),
     ],
 )
@@ -413,16 +413,16 @@ def test_sets_of_one_or_several_sizes():
         RewardProportionalSampler(process=SetProcess(1, stop=True)).fit(X)
     with pytest.raises(ValueError, match="Row 0 of X is no object of"):
         RewardProportionalSampler(process="set").fit([[0, 2], [1, 0]])
-    with pytest.raises(ValueError, match="X must hold integers for this process; got 0.5"):
+    with pytest.raises(ValueError, match="X must hold integers for this process, got 0.5"):
         RewardProportionalSampler(process="set").fit([[0, 0.5]])
 
 
 @pytest.mark.parametrize(
     ("process", "message"),
     [
-        (SetProcess(9), "max_size must be at most n_items = 3; got 9"),
+        (SetProcess(9), "max_size must be at most n_items = 3, got 9"),
         (SetProcess(n_items=2), "n_items is 2, but X has 3 columns"),
-        (HypergridProcess(0), "side of HypergridProcess must be an integer of at least 1; got 0"),
+        (HypergridProcess(0), "side of HypergridProcess must be an integer of at least 1, got 0"),
         (HypergridProcess(4, n_dims=2), "n_dims is 2, but X has 3 columns"),
         (HypergridProcess(4, reward_levels=(1, 2)), "reward_levels must be three numbers"),
         (PrependAppendProcess(2, 5), "length is 5, but X has 3 columns"),
@@ -449,9 +449,9 @@ def test_objects_outside_of_the_design_space():
 
 def test_bad_arguments_of_methods():
     sampler = RewardProportionalSampler().fit([[0, 1], [1, 1]])
-    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1; got 0"):
+    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1, got 0"):
         sampler.sample(0)
-    with pytest.raises(ValueError, match=r"states must have the shape \(n, 2\); got \(2,\)"):
+    with pytest.raises(ValueError, match=r"states must have the shape \(n, 2\), got \(2,\)"):
         sampler.policy([0, 0])
     with pytest.raises(ValueError, match="states must hold integers from 0 to state_sizes - 1"):
         sampler.state_values([[0, 9]])
@@ -467,13 +467,13 @@ def test_bad_arguments_of_methods():
     ("params", "message"),
     [
         ({"objective": "tb", "solver": "exact"}, "solver='exact' evaluates a fixed policy"),
-        ({"target": "mc", "exploration": 0.5}, "exploration must be 1; got 0.5"),
+        ({"target": "mc", "exploration": 0.5}, "exploration must be 1, got 0.5"),
         (
             {"hidden_layer_sizes": (3, 0)},
-            "hidden_layer_sizes must be integers of at least 1; got 0",
+            "hidden_layer_sizes must be integers of at least 1, got 0",
         ),
         ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must name at least one layer"),
-        ({"sample_weight": [1.0, -1.0]}, "sample_weight must not be negative; got -1.0"),
+        ({"sample_weight": [1.0, -1.0]}, "sample_weight must not be negative, got -1.0"),
         ({"sample_weight": [0.0, 0.0]}, "(?i)sample.weight.*zero"),
     ],
 )
@@ -660,11 +660,11 @@ def test_layer_sizes_are_no_booleans():
 )
 def test_scores_that_are_no_numbers_are_named(y, found):
     X = [[0], [1]]
-    with pytest.raises(ValueError, match=f"y must hold real numbers; got {found}"):
+    with pytest.raises(ValueError, match=f"y must hold real numbers, got {found}"):
         RewardProportionalSampler().fit(X, y)
-    with pytest.raises(ValueError, match=f"y must hold real numbers; got {found}"):
+    with pytest.raises(ValueError, match=f"y must hold real numbers, got {found}"):
         RewardProportionalSampler().fit(X).score(X, y)
-    with pytest.raises(ValueError, match=f"reward must return real numbers; got {found}"):
+    with pytest.raises(ValueError, match=f"reward must return real numbers, got {found}"):
         RewardProportionalSampler(reward=lambda X: y).fit(X)
 
 
@@ -680,7 +680,7 @@ def test_the_device_is_looked_at_by_every_solver(device, solver):
     ("process", "X", "message"),
     [
         ("hypergrid", [[0, 2**40]], "side of HypergridProcess must be at most 16777216.*got 1099"),
-        ("hypergrid", [[0.0, 1e300]], r"X must hold integers for this process; got 1e\+300"),
+        ("hypergrid", [[0.0, 1e300]], r"X must hold integers for this process, got 1e\+300"),
         ("set", [["a", 1]], "X must hold integers for this process; could not convert .*'a'"),
     ],
 )

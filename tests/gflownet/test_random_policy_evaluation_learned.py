@@ -503,9 +503,9 @@ def test_objectives_of_logarithms_need_a_reward(objective):
     [
         (
             lambda sizes, n_outputs: None,
-            "must make a torch.nn.Module with parameters; got NoneType",
+            "must make a torch.nn.Module with parameters, got NoneType",
         ),
-        (lambda sizes, n_outputs: torch.nn.Flatten(), "with parameters; got Flatten"),
+        (lambda sizes, n_outputs: torch.nn.Flatten(), "with parameters, got Flatten"),
         (
             lambda sizes, n_outputs: StateNetwork(sizes, (3,), n_outputs + 1),
             r"outputs of shape \(1, \d\); it returned shape \(1, \d\)",

@@ -197,14 +197,14 @@ def test_second_derivatives_and_deep_copies_work():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_components": 0}, "n_components must be at least 1; got 0"),
-        ({"n_harmonics": 0}, "n_harmonics must be at least 1; got 0"),
-        ({"n_grid_intervals": 0}, "n_grid_intervals must be at least 1; got 0"),
-        ({"spline_degree": -1}, "spline_degree must be at least 0; got -1"),
-        ({"fourier_fraction": 1.5}, "fourier_fraction must be from 0 to 1; got 1.5"),
-        ({"mixing": "half"}, "mixing must be 'full' or 'diagonal'; got 'half'"),
-        ({"grid_range": (1, -1)}, r"grid_range must be .*increasing.*; got \(1, -1\)"),
-        ({"omega_range": (1.0, 0.0)}, "omega_range must be .*positive.*; got"),
+        ({"n_components": 0}, "n_components must be at least 1, got 0"),
+        ({"n_harmonics": 0}, "n_harmonics must be at least 1, got 0"),
+        ({"n_grid_intervals": 0}, "n_grid_intervals must be at least 1, got 0"),
+        ({"spline_degree": -1}, "spline_degree must be at least 0, got -1"),
+        ({"fourier_fraction": 1.5}, "fourier_fraction must be from 0 to 1, got 1.5"),
+        ({"mixing": "half"}, "mixing must be 'full' or 'diagonal', got 'half'"),
+        ({"grid_range": (1, -1)}, r"grid_range must be .*increasing.*, got \(1, -1\)"),
+        ({"omega_range": (1.0, 0.0)}, "omega_range must be .*positive.*, got"),
         ({"time_unit": 0}, "time_unit must not be 0"),
     ],
 )
@@ -216,9 +216,9 @@ def test_bad_arguments_are_named(arguments, message):
 def test_bad_functions_are_named():
     layer = LeTEEncoding(6)
     x = torch.zeros(2)
-    with pytest.raises(ValueError, match="j must be from 0 to 5; got 6"):
+    with pytest.raises(ValueError, match="j must be from 0 to 5, got 6"):
         layer.transformation(6, 0, x)
-    with pytest.raises(ValueError, match="i must be from 0 to 5; got -1"):
+    with pytest.raises(ValueError, match="i must be from 0 to 5, got -1"):
         layer.transformation(0, -1, x)
-    with pytest.raises(ValueError, match=r"both be below 3 .*; got j=0, i=4"):
+    with pytest.raises(ValueError, match=r"both be below 3 .*, got j=0, i=4"):
         layer.transformation(0, 4, x)
