@@ -18,9 +18,12 @@
 #define SKML_LINE 64
 #if defined(__GNUC__)
 #define SKML_ON_LINE(pointer) __builtin_assume_aligned(pointer, SKML_LINE)
+#define SKML_FETCH(pointer) __builtin_prefetch(pointer, 0, 2) /* into the second cache */
 #else
 #define SKML_ON_LINE(pointer) (pointer)
+#define SKML_FETCH(pointer) ((void)(pointer))
 #endif
+#define SKML_BLOCK 64 /* instruments between two requests to the memory */
 
 /* The width is 1 plus the least, over the cells, of each of these sums of a cell's quantities:
  * m1 - pi, m0 + pi, -m0 and -m1. */
@@ -53,18 +56,26 @@ SKML_INLINE void FN(four_averages)(
     quantities[9] = p3, quantities[10] = a3, quantities[11] = b3;
 }
 
+/* Ask for a piece of the three rows that come next, while this row is worked on: the memory would
+ * else have nothing to do. */
+SKML_INLINE void FN(fetch_tables)(
+    const REAL *next, ptrdiff_t table, ptrdiff_t start, ptrdiff_t stop)
+{
+    for (ptrdiff_t z = start; z < stop; z += SKML_LINE / sizeof(REAL))
+        for (int t = 0; t < SKML_TABLES; ++t)
+            SKML_FETCH(next + t * table + z);
+}
+
 /* slope[l, z] += sum_t coefficient[l, t] table_t[z], for four cells. */
 SKML_INLINE void FN(add_to_four)(
-    const REAL *restrict pi, const REAL *restrict m1, const REAL *restrict m0, ptrdiff_t n_z,
-    const REAL *restrict coefficient, REAL *slope, ptrdiff_t stride)
+    const REAL *restrict pi, const REAL *restrict m1, const REAL *restrict m0, ptrdiff_t start,
+    ptrdiff_t stop, const REAL *restrict coefficient, REAL *slope, ptrdiff_t stride)
 {
     REAL *restrict s0 = SKML_ON_LINE(slope), *restrict s1 = SKML_ON_LINE(s0 + stride);
     REAL *restrict s2 = SKML_ON_LINE(s1 + stride), *restrict s3 = SKML_ON_LINE(s2 + stride);
-    REAL c[4 * SKML_TABLES];
-    for (int q = 0; q < 4 * SKML_TABLES; ++q)
-        c[q] = coefficient[q];
+    const REAL *restrict c = coefficient;
 #pragma omp simd
-    for (ptrdiff_t z = 0; z < n_z; ++z) {
+    for (ptrdiff_t z = start; z < stop; ++z) {
         s0[z] += c[0] * pi[z] + c[1] * m1[z] + c[2] * m0[z];
         s1[z] += c[3] * pi[z] + c[4] * m1[z] + c[5] * m0[z];
         s2[z] += c[6] * pi[z] + c[7] * m1[z] + c[8] * m0[z];
@@ -125,10 +136,14 @@ SKML_CLONES static double FN(sum_widths)(
             width += FN(least_term)(
                 SKML_TERMS[term], quantities, empty, 4 * n_groups, weight[x], coefficient);
         total += weight[x] * width;
-        if (slope != NULL)
+        for (ptrdiff_t z = 0; slope != NULL && z < n_z; z += SKML_BLOCK) {
+            const ptrdiff_t end = z + SKML_BLOCK < n_z ? z + SKML_BLOCK : n_z;
+            if (x + 1 < stop)
+                FN(fetch_tables)(pi + n_z, n_x * n_z, z, end);
             for (ptrdiff_t g = 0; g < n_groups; ++g)
                 FN(add_to_four)(
-                    pi, m1, m0, n_z, coefficient + g * group, slope + 4 * g * stride, stride);
+                    pi, m1, m0, z, end, coefficient + g * group, slope + 4 * g * stride, stride);
+        }
     }
     return total;
 }

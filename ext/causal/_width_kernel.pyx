@@ -24,7 +24,7 @@ ctypedef fused real:
 
 # Rows are summed in runs, and runs in their order, so that the result does not depend on the
 # number of threads.
-MOST_RUNS = 16
+MOST_RUNS = 8
 LEAST_ROWS = 64
 
 

@@ -50,9 +50,10 @@ class PartitionNet(nn.Module):
 def straight_through_cells(logits, temperature, generator):
     """Gumbel-softmax sample, one-hot in the forward pass and soft in the backward pass."""
     # Minus the logarithm of an exponential variable is a Gumbel variable.
-    noise = -torch.empty(logits.shape).exponential_(generator=generator).log().to(logits)
+    exponential = torch.empty(logits.shape).exponential_(generator=generator)
     # One row for each cell: along so short an axis torch's softmax takes many times as long.
-    soft = ((logits + noise) / temperature).t().contiguous().softmax(dim=0)
+    noisy = logits - exponential.log_().to(logits)
+    soft = (noisy / temperature).t().contiguous().softmax(dim=0)
     numbers = torch.arange(len(soft), device=soft.device).unsqueeze(1)
     hard = (soft.argmax(dim=0) == numbers).to(soft)
     # The bracket is exactly zero, so that an empty cell has a mass of exactly zero.

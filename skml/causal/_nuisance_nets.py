@@ -54,8 +54,12 @@ class PairNet(nn.Module):
         return self.rest(hidden)
 
     def grid(self, x, from_z):
-        """Outputs (n_x, n_z, n_outputs) of all pairs, z by its part of the first layer."""
-        return self.rest(self.from_x(x)[:, None] + from_z)
+        """Outputs (n_outputs, n_x, n_z) of all pairs, z by its part of the first layer."""
+        hidden = self.rest[:-1](self.from_x(x)[:, None] + from_z)
+        last = self.rest[-1]
+        # Few outputs of many pairs: the product with the long rows takes a third of the time.
+        outputs = torch.addmm(last.bias[:, None], last.weight, hidden.flatten(0, 1).t())
+        return outputs.unflatten(1, hidden.shape[:2])
 
 
 class ClassLoss(nn.Module):
@@ -161,7 +165,8 @@ class NuisanceNet(TorchStateMixin, BaseEstimator):
         """Class probabilities (n, n_classes) of rows [x, z], or the means of other losses."""
         module = self._module(torch.float64)
         with torch.no_grad():
-            return to_numpy(self._finish(module(self._tensor(pairs, slice(None), torch.float64))))
+            output = module(self._tensor(pairs, slice(None), torch.float64))
+            return to_numpy(self._finish(output, dim=1))
 
     def predict_grid(self, X, Z, dtype=np.float64):
         """Outputs (n_x, n_z, n_outputs) of all pairs of a row of X and a row of Z."""
@@ -170,22 +175,24 @@ class NuisanceNet(TorchStateMixin, BaseEstimator):
         x = self._tensor(X, slice(None, -self.n_z), precision)
         z = self._tensor(Z, slice(-self.n_z, None), precision)
         step = max(1, _VALUES_AT_ONCE // (len(z) * max(self.hidden_layer_sizes)))
-        grid = np.empty((len(x), len(z), self.n_outputs_), dtype=dtype)
+        grid = np.empty((self.n_outputs_, len(x), len(z)), dtype=dtype)
         with torch.no_grad():
             from_z = module.from_z(z)
             for start in range(0, len(x), step):
                 part = slice(start, start + step)
-                grid[part] = self._finish(module.grid(x[part], from_z)).cpu().numpy()
-        return grid
+                output = self._finish(module.grid(x[part], from_z), dim=0)
+                grid[:, part] = output.cpu().numpy()
+        return np.moveaxis(grid, 0, -1)
 
-    def _finish(self, output):
+    def _finish(self, output, dim):
         if self.loss != "classes":
             return output
         if self.n_outputs_ > 2:
-            return output.softmax(dim=-1)
+            return output.softmax(dim=dim)
         # The same for two classes, many times as fast as torch's softmax of so short an axis.
-        margin = output[..., 1] - output[..., 0]
-        return torch.stack([(-margin).sigmoid(), margin.sigmoid()], dim=-1)
+        first, second = output.unbind(dim)
+        margin = second - first
+        return torch.stack([(-margin).sigmoid(), margin.sigmoid()], dim=dim)
 
     def _module(self, precision):
         # Single precision would make a prediction depend on the other rows of the call.
