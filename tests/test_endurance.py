@@ -9,7 +9,10 @@ import ctypes
 import functools
 import itertools
 import mmap
+import multiprocessing
 import os
+import warnings
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
@@ -69,8 +72,27 @@ def case_id(case):
     return name if params == TINY.get(name, {}) else f"{name}-{label}"
 
 
-def growth_of_fit(estimator, inputs):
-    """What one fit keeps: every second one is of the same estimator, the others of a new one."""
+@pytest.fixture(scope="module")
+def measure():
+    """Calls a function of this module in a process that does nothing else.
+
+    Threads that other tests have left, those of a cluster for one, allocate whenever they like.
+    """
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield lambda function, *args: pool.submit(function, *args).result()
+
+
+def case_of(name, params):
+    estimator = tiny_estimator(name).set_params(**params)
+    if "random_state" in estimator.get_params(deep=False):
+        estimator.set_params(random_state=0)  # every fit takes as much memory as the one before
+    return estimator, inputs_for(estimator)("small")
+
+
+def growth_of_two_fits(name, params):
+    """One of the same estimator every time, the other of a new one."""
+    warnings.simplefilter("ignore")
+    estimator, inputs = case_of(name, params)
     same = fresh(estimator)
 
     def fit_twice():
@@ -81,28 +103,26 @@ def growth_of_fit(estimator, inputs):
     return growth_per_call(fit_twice, **counts)
 
 
+def growth_of_outputs(name, params):
+    """All output methods of one estimator."""
+    warnings.simplefilter("ignore")
+    estimator, inputs = case_of(name, params)
+    inputs.fit(estimator)
+    return growth_per_call(lambda: inputs.outputs(estimator), **COUNTS)
+
+
 def report(what, growth, capsys):
     if IS_LONG:
         with capsys.disabled():
             print(f"\n{what:55s}{growth}", end="")
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("growth_of", [growth_of_two_fits, growth_of_outputs])
 @pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_fits_and_outputs_keep_no_memory(case, capsys):
-    name, params = case
-    estimator = tiny_estimator(name).set_params(**params)
-    if "random_state" in estimator.get_params(deep=False):
-        estimator.set_params(random_state=0)  # every fit takes as much memory as the one before
-    inputs = inputs_for(estimator)("small")
-    growth = growth_of_fit(estimator, inputs)
-    report(f"{case_id(case)} fit", growth, capsys)
-    assert not growth.excess(), f"Two fits of {name} keep {growth.excess()}."
-    fitted = fresh(estimator)
-    inputs.fit(fitted)
-    growth = growth_per_call(lambda: inputs.outputs(fitted), **COUNTS)
-    report(f"{case_id(case)} outputs", growth, capsys)
-    assert not growth.excess(), f"The output methods of {name} keep {growth.excess()}."
+def test_estimators_keep_no_memory(case, growth_of, measure, capsys):
+    growth = measure(growth_of, *case)
+    report(f"{case_id(case)} {growth_of.__name__.removeprefix('growth_of_')}", growth, capsys)
+    assert not growth.excess(), growth
 
 
 def calls_on_a_network():
@@ -139,10 +159,14 @@ def calls_on_a_network():
     "name",
     ["quantize_module", "empirical_ntk", "pgd_attack", "mma_attack", "lut_matmul", "int8_matmul"],
 )
-def test_functions_keep_no_memory(name, capsys):
-    growth = growth_per_call(calls_on_a_network()[name], **COUNTS)
+def test_functions_keep_no_memory(name, measure, capsys):
+    growth = measure(growth_of_function, name)
     report(name, growth, capsys)
-    assert not growth.excess(), f"{name} keeps {growth.excess()}."
+    assert not growth.excess(), growth
+
+
+def growth_of_function(name):
+    return growth_per_call(calls_on_a_network()[name], **COUNTS)
 
 
 class Leaking(BaseEstimator):
@@ -197,20 +221,25 @@ def leak_mapped_pages(kept=[]):  # noqa: B006
         (leak_mapped_pages, {"resident"}),
     ],
 )
-def test_a_leak_is_seen(leak, seen):
-    X = np.ones((5, 2))
-    growth = growth_per_call(lambda: Leaking(leak).fit(X), **COUNTS)
+def test_a_leak_is_seen(leak, seen, measure):
+    growth = measure(growth_of_leak, leak)
     if not growth.heap and "heap" in seen:
         pytest.skip("this C library does not count what it hands out")
     assert seen <= growth.excess().keys(), growth
 
 
-def test_a_cache_that_is_full_soon_is_no_leak():
-    numbers = itertools.cycle(range(6))
-    kept = {}
+def growth_of_leak(leak):
+    X = np.ones((5, 2))
+    return growth_per_call(lambda: Leaking(leak).fit(X), **COUNTS)
 
-    def fit():
-        number = next(numbers)
-        kept.setdefault(number, np.zeros(1000))
 
-    assert not growth_per_call(fit, **COUNTS).excess()
+_filled_soon = {}
+_numbers = itertools.cycle(range(6))
+
+
+def fill_a_small_cache():
+    _filled_soon.setdefault(next(_numbers), np.zeros(1000))
+
+
+def test_a_cache_that_is_full_soon_is_no_leak(measure):
+    assert not measure(growth_of_leak, fill_a_small_cache).excess()
