@@ -1,27 +1,30 @@
-"""Where does forgetting help? A search for the regime in which trap escaping beats the split alone.
+"""Where does forgetting help? A search for the regime in which trap escaping beats its split alone.
 
 The paper finds that a student that is driven away from its teacher on robust samples (full) does
 better on the task than one that only leaves them out (CKD). At 8 x 8 pixels that was not found
-(see atesc.py). Here it is looked for with MNIST at 14 x 14 and 28 x 28 pixels, teachers of six
-convolutions with batch normalisation that fail on scikit-learn's digits, longer schedules, radii
-found anew for every chunk, gentler forgetting, no adversarial term, and forgetting that sets in
-after half of the rounds (ramped).
+(see atesc.py). Here it is looked for with MNIST at 8 x 8 and at 28 x 28 pixels, a teacher of six
+convolutions with batch normalisation that fails on scikit-learn's digits, the radius that is found
+by default, one that is found anew for every chunk in a schedule of 30 rounds, one at which next to
+all images of the task are fragile and those of the other domain are not, forgetting that sets in
+after half of the rounds (ramped), and forgetting of a tenth of the weight.
 
 Every regime is tried with two seeds. The one with the best difference between full and CKD is
 then run with four others, which had no part in the choice.
 
 To say why, there are for every student that has a split
 
+fragile, fragile images
+    the share of fragile samples, mean over the rounds, and of fragile images of the task;
 in R, in F
     the share of the last samples, among the robust and among the fragile ones, whose five nearest
     real images, in the features of the teacher, are mostly of the task;
-fragile, fragile images
-    the share of fragile samples, mean over the rounds, and of fragile images of the task
 on R, on F
     its accuracy on those images of the task that are robust, and on those that are fragile;
 cosine
     of the gradients of the two terms of its loss, mean over the rounds: above 0 what brings the
-    student closer to the teacher on fragile samples does so on robust ones.
+    student closer to the teacher on fragile samples does so on robust ones;
+seconds
+    of processor time for one student.
 
 One regime is no method: it takes the split from real images, to see what a faultless one would do.
 
@@ -43,7 +46,7 @@ import joblib
 import numpy as np
 import skorch
 import torch
-from _report import Measurement, at_least, mean_and_spread, reproduce
+from _report import Measurement, at_least, at_most, mean_and_spread, reproduce
 from _traps import TARGET, Ramp, load, measures, run_once
 from sklearn.neighbors import KNeighborsClassifier
 from torch import nn
@@ -53,10 +56,10 @@ from skml.utils._progress import progress
 
 SEARCH_SEEDS = (0, 1)
 FRESH_SEEDS = (2, 3, 4, 5)
-EPS = 0.05  # at which teachers are compared
 FORGETTING = ("full", "ramped")
 # Columns of the table, explained above, of which not every student has all.
 REASONS = ("eps", "fragile", "fragile images", "in R", "in F", "on R", "on F", "cosine", "seconds")
+AUTO, PLATEAU = "28 px, eps auto", "28 px, eps .1"
 
 
 @dataclass(frozen=True)
@@ -89,22 +92,18 @@ class Regime:
 
 
 REGIMES = {
-    "28 px, eps auto": Regime(28, ("plain", "CKD", "full")),
-    "28 px, eps .1": Regime(28, ("CKD", "full", "ramped"), eps=0.1),
+    "8 px, eps auto": Regime(8, ("CKD", "full")),
+    "8 px, 30 rounds, eps auto-chunk": Regime(8, ("CKD", "full"), eps="auto-chunk", rounds=30),
+    AUTO: Regime(28, ("CKD", "full")),
+    PLATEAU: Regime(28, ("plain", "CKD", "full", "ramped"), eps=0.1),
     "28 px, eps .1, forget_weight .1": Regime(
         28, ("CKD", "full"), eps=0.1, options={"forget_weight": 0.1}
     ),
-    "28 px, eps .1, no adversary": Regime(
-        28, ("CKD", "full"), eps=0.1, options={"adversarial_weight": 0.0}
-    ),
-    "14 px, 30 rounds, eps auto-chunk": Regime(
-        14, ("CKD", "full", "ramped"), eps="auto-chunk", rounds=30
-    ),
-    "28 px, told by real images": Regime(28, ("CKD", "full"), eps=EPS, told=True),
+    "28 px, told by real images": Regime(28, ("CKD", "full"), eps=0.05, told=True),
 }
 QUICK_REGIMES = {
-    "8 px": Regime(8, ("CKD", "full", "ramped"), eps=EPS, rounds=2),
-    "8 px, told by real images": Regime(8, ("CKD", "full"), eps=EPS, rounds=2, told=True),
+    "8 px": Regime(8, ("CKD", "full", "ramped"), eps=0.05, rounds=2),
+    "8 px, told by real images": Regime(8, ("CKD", "full"), eps=0.05, rounds=2, told=True),
 }
 
 
@@ -227,7 +226,7 @@ def run(fit):
         **options,
     )
     if fit.told:
-        student._make_split = lambda logits, domain: ToldSplit(judge)
+        student._make_split = lambda logits, domain: ToldSplit(judge, fit.eps)
     student.fit()
     row = measures(student, "close", task, other)
     row |= {
@@ -239,8 +238,6 @@ def run(fit):
         cosines = student.history_.get("cosine", [math.nan])
         row["cosine"] = None if np.isnan(cosines).all() else float(np.nanmean(cosines))
         row |= reasons(student, judge, task)
-        for which, X in (("task", task[2]), ("other", other[2])):
-            row[f"fragile {which}"] = float(student.is_fragile(X, eps=EPS).mean())
     row["seconds"] = time.process_time() - start
     print("\n", fit, row, flush=True)
     return row
@@ -285,10 +282,9 @@ class Judge:
 class ToldSplit:
     """A split of samples by a judge in place of an attack."""
 
-    eps_used = EPS
-
-    def __init__(self, judge):
+    def __init__(self, judge, eps):
         self.judge = judge
+        self.eps_used = eps  # of is_fragile, which knows no judge
 
     def __call__(self, X, labels):
         return torch.from_numpy(self.judge(X.numpy()))
@@ -353,14 +349,15 @@ def measure(quick):
     )
     results |= fit_all(fits_of(regimes[best], fresh), "fresh seeds")
     stages = [(name, regime, seeds) for name, regime in regimes.items()]
+    everything = [*seeds, *fresh]
     stages.append((f"{best}; fresh seeds", regimes[best], fresh))
+    stages.append((f"{best}; all seeds", regimes[best], everything))
     table = [
         row_of(name, regime, method, seeds, values, gain)
         for name, regime, seeds in stages
         for method in regime.methods
     ]
-    everything = [*seeds, *fresh]
-    gates = gates_of(best, regimes[best], fresh, gain, results)
+    gates = gates_of(best, regimes, everything, gain, values)
     return Measurement(
         table,
         gates,
@@ -390,19 +387,25 @@ def standard_error(values):
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def gates_of(best, regime, fresh, gain, results):
-    gates = []
-    for name in ("IAcc", "OAcc"):
-        for method in FORGETTING:
-            if method in regime.methods:
-                difference = gain(regime, method, fresh, name)
-                error = standard_error(difference)
-                claim = f"{best}: {method} minus CKD, mean {name} (standard error {error:.3f})"
-                gates.append(at_least(claim, difference.mean(), 0))
-    gaps = [
-        row["fragile task"] - row["fragile other"] for row in results.values() if "fragile" in row
-    ]
-    gates.append(at_least("fragile share, task minus other domain, least teacher", min(gaps), 0.5))
+def gates_of(best, regimes, seeds, gain, values):
+    """What was found, which is not what the paper says of forgetting."""
+    found = gain(regimes[best], "full", seeds)
+    error = standard_error(found)
+    name = f"{best}: full minus CKD, mean IAcc (standard error {error:.3f})"
+    gates = [at_least(f"{name}, plus two standard errors", found.mean() + 2 * error, 0)]
+    if PLATEAU in regimes:
+        heavy = [
+            gain(regime, "full", SEARCH_SEEDS).mean()
+            for regime in regimes.values()
+            if not regime.told and "forget_weight" not in regime.options
+        ]
+        name = "unlike the paper: full minus CKD, mean IAcc, greatest of all regimes of weight 1"
+        gates.append(at_most(name, max(heavy), 0))
+        honest = values(regimes[PLATEAU], "CKD", SEARCH_SEEDS, "in R")
+        gates.append(at_most(f"{PLATEAU}: share of the task in R, greatest", honest.max(), 0.05))
+        radius = values(regimes[PLATEAU], "CKD", SEARCH_SEEDS, "IAcc")
+        radius = radius - values(regimes[AUTO], "CKD", SEARCH_SEEDS, "IAcc")
+        gates.append(at_least(f"CKD, {PLATEAU} minus {AUTO}, mean IAcc", radius.mean(), 0))
     return gates
 
 

@@ -44,15 +44,18 @@ default=None
     eps : float, "auto" or "auto-chunk", default="auto"
         Radius of the attack in the maximum norm, as a fraction of each feature's range; the one
         knob that matters. Useful values leave 40 to 90 % of the samples fragile. "auto": the
-        radius at which 65 % of the first chunk are, found by bisection between 1e-3 and 1;
-        "auto-chunk" finds it anew for every chunk. 0: no sample is fragile.
+        radius at which 65 % of the first chunk are, found by bisection between 1e-3 and 1. The
+        samples of a generator that has hardly been trained may lead it astray: compare with
+        the plateau of :class:`~skml.inspection.TrapDisplay`. "auto-chunk" finds it anew for
+        every chunk. 0: no sample is fragile.
     attack_steps : int, default=5
         Steps of the attack.
     step_size : float or None, default=None
         Their length, in the unit of `eps`; None: ``2.5 * eps / attack_steps``.
     forget_weight : float, default=1.0
-        Weight lambda of the term that drives the student away on robust samples; 0 leaves
-        distillation on fragile samples alone.
+        Weight lambda of the term that drives the student away on robust samples. It weakens
+        backdoors, and costs accuracy on the task; 0 leaves distillation on fragile samples
+        alone.
     forget_clip : float, default=1.0
         Divergence c, in nats, at which a robust sample counts as forgotten.
     bn_weight, onehot_weight, adversarial_weight, balance_weight, contrastive_weight : \
