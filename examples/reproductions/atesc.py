@@ -17,7 +17,7 @@ forgetting on robust ones (ATEsc), and, as the ceiling, a student of an honest t
 
 The last rows look for the regime in which forgetting also helps on the task: a generator that does
 not chase what the student has been made to forget (no adversarial term), and a radius at which the
-robust samples are the planted ones and no others.
+robust samples are the planted ones and no others. atesc_regime.py looks further.
 
 Set the variable ATESC_CACHE to the name of a folder to keep finished fits there, so that a run
 that was interrupted goes on where it was.
