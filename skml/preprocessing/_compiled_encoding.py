@@ -7,9 +7,10 @@ operation with one gradient is faster than one for each part.
 import numpy as np
 import torch
 
-from ._compiled_ops import as_arrays, gradients_in_torch, suits_compiled_code
-from ._encoding_norm import norm_gradients, norm_in_torch, norm_values
+from ._compiled_ops import as_arrays, gradients_in_torch, suits_compiled_code, thread_count
+from ._encoding_norm import norm_in_torch
 from ._function_sums import sum_gradients, sum_in_torch, sum_values
+from ._norm_kernel import normalise, normalise_slope
 
 
 def compiled_encoding(fourier, spline, norm, scale, tau):
@@ -31,12 +32,12 @@ def compiled_encoding(fourier, spline, norm, scale, tau):
     torch.Tensor of shape (n, n_components) or None
         The vectors; None if it is left to the parts to make them.
     """
-    bases = fourier.basis, spline.basis
+    kernels = fourier.basis.kernel, spline.basis.kernel
     tensors = tau, *fourier.tensors(), *spline.tensors(), norm.weight, norm.bias, scale
     given = [tensor for tensor in tensors if tensor is not None]
-    if suits_compiled_code(*given) and all(basis.kernel is not None for basis in bases):
-        return CompiledEncoding.apply((*bases, norm.eps), *tensors)
-    return None
+    if None in kernels or not suits_compiled_code(*given):
+        return None
+    return CompiledEncoding.apply((fourier.basis, spline.basis, norm.eps), *tensors)
 
 
 class CompiledEncoding(torch.autograd.Function):
@@ -47,53 +48,64 @@ class CompiledEncoding(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, setting, tau, *tensors):
-        *bases, eps = setting
         ctx.save_for_backward(tau, *tensors)
-        ctx.setting = setting
-        ctx.arrays = arrays = as_arrays(tau, *tensors)
-        starts = [
-            basis.start(phase.unsqueeze(-1), omega.unsqueeze(-1), tau)
-            for basis, (omega, phase) in zip(bases, (tensors[:2], tensors[5:7]), strict=True)
-        ]
-        ctx.starts = as_arrays(*starts)
+        ctx.setting = fourier, spline, eps = setting
         vectors = tau.new_empty(len(tau), len(tensors[-2]))
+        ctx.n_threads = n_threads = thread_count(vectors.numel(), fourier.n_functions)
+        starts = fourier.start(*_maps(tensors[:2]), tau), spline.start(*_maps(tensors[5:7]), tau)
+        ctx.starts = as_arrays(*starts)
+        ctx.arrays = arrays = as_arrays(tau, *tensors)
         ctx.rows = np.empty(vectors.shape[::-1], dtype=arrays[0].dtype)
-        _, *blocks, norm = _parts(arrays)
-        blocks_of_rows = _blocks(ctx.rows, blocks)
-        for basis, start, block, sums in zip(
-            bases, ctx.starts, blocks, blocks_of_rows, strict=True
-        ):
-            sum_values(basis, start, *block[2:], sums)
-        norm_values(eps, *blocks_of_rows, *norm, *as_arrays(vectors))
+        _, upper, lower, norm = _parts(arrays)
+        upper_rows, lower_rows = _blocks(ctx.rows, upper)
+        sum_values(fourier.kernel, ctx.starts[0], *upper[2:], upper_rows, n_threads)
+        sum_values(spline.kernel, ctx.starts[1], *lower[2:], lower_rows, n_threads)
+        normalise(upper_rows, lower_rows, *norm, vectors.numpy(), eps, n_threads)
         return vectors
 
     @staticmethod
     def backward(ctx, gradient):
         if torch.is_grad_enabled():
             return gradients_in_torch(_encoding_in_torch, ctx, gradient, ctx.setting)
-        *bases, eps = ctx.setting
+        fourier, spline, eps = ctx.setting
+        n_threads = ctx.n_threads
         # Asked for, so that torch complains of tensors that have changed since.
         tensors = ctx.saved_tensors
         results = [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors]
-        results[0] = None
-        tau, *blocks, norm = _parts(ctx.arrays)
-        _, *to_blocks, to_norm = _parts(as_arrays(*results))
-        blocks_of_rows = _blocks(ctx.rows, blocks)
-        blocks_of_slopes = _blocks(np.empty_like(ctx.rows), blocks)
-        norm_gradients(
-            eps, *blocks_of_rows, *norm, *as_arrays(gradient), *blocks_of_slopes, *to_norm
+        tau, upper, lower, norm = _parts(ctx.arrays)
+        to_tau, to_upper, to_lower, to_norm = _parts(as_arrays(*results))
+        upper_slopes, lower_slopes = _blocks(np.empty_like(ctx.rows), upper)
+        normalise_slope(
+            *_blocks(ctx.rows, upper),
+            *norm,
+            *as_arrays(gradient),
+            upper_slopes,
+            lower_slopes,
+            *to_norm,
+            eps,
+            n_threads,
         )
-        to_tau = [None, None]
-        if ctx.needs_input_grad[1]:
-            to_tau = [tensors[0].new_empty(len(tau)) for _ in bases]
-        for basis, start, block, slopes, to_times, to_block in zip(
-            bases, ctx.starts, blocks, blocks_of_slopes, as_arrays(*to_tau), to_blocks, strict=True
+        needs_tau = ctx.needs_input_grad[1]
+        first_to_tau = np.empty_like(tau) if needs_tau else None
+        for kernel, start, block, slopes, to_times, to_block in (
+            (fourier.kernel, ctx.starts[0], upper, upper_slopes, first_to_tau, to_upper),
+            (spline.kernel, ctx.starts[1], lower, lower_slopes, to_tau, to_lower),
         ):
+            to_times = to_times if needs_tau else None
             omega, _, _, *weights = block
-            sum_gradients(basis, start, tau, omega, *weights, slopes, to_times, *to_block)
-        if ctx.needs_input_grad[1]:
-            results[0] = to_tau[0] + to_tau[1]
+            sum_gradients(
+                kernel, start, tau, omega, *weights, slopes, to_times, *to_block, n_threads
+            )
+        if needs_tau:
+            to_tau += first_to_tau
+        else:
+            results[0] = None
         return None, *results
+
+
+def _maps(omega_and_phase):
+    omega, phase = omega_and_phase
+    return phase.unsqueeze(-1), omega.unsqueeze(-1)
 
 
 def _parts(arrays):
@@ -101,8 +113,8 @@ def _parts(arrays):
     return arrays[0], arrays[1:6], arrays[6:11], arrays[11:]
 
 
-def _blocks(rows, blocks):
-    n_upper = len(blocks[0][0])
+def _blocks(rows, upper):
+    n_upper = len(upper[0])
     return rows[:n_upper], rows[n_upper:]
 
 

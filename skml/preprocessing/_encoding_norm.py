@@ -49,7 +49,8 @@ class CompiledNorm(torch.autograd.Function):
         ctx.save_for_backward(upper, lower, weight, bias, scale)
         ctx.eps = eps
         vectors = upper.new_empty(upper.shape[1], len(weight))
-        norm_values(eps, *as_arrays(upper, lower, weight, bias, scale, vectors))
+        arrays = as_arrays(upper, lower, weight, bias, scale, vectors)
+        normalise(*arrays, eps, thread_count(vectors.numel(), _STEPS))
         return vectors
 
     @staticmethod
@@ -58,17 +59,6 @@ class CompiledNorm(torch.autograd.Function):
             return gradients_in_torch(norm_in_torch, ctx, gradient, ctx.eps)
         tensors = ctx.saved_tensors
         results = [None if tensor is None else tensor.new_empty(tensor.shape) for tensor in tensors]
-        norm_gradients(ctx.eps, *as_arrays(*tensors, gradient, *results))
+        arrays = as_arrays(*tensors, gradient, *results)
+        normalise_slope(*arrays, ctx.eps, thread_count(gradient.numel(), _STEPS))
         return None, *results
-
-
-def norm_values(eps, upper, lower, weight, bias, scale, vectors):
-    """Write the vectors of the arrays of `normalised_vectors`."""
-    n_threads = thread_count(vectors.size, _STEPS)
-    normalise(upper, lower, weight, bias, scale, vectors, eps, n_threads)
-
-
-def norm_gradients(eps, upper, lower, weight, bias, scale, gradient, *results):
-    """Write the gradients of the arrays of `normalised_vectors`, from that of the vectors."""
-    n_threads = thread_count(gradient.size, _STEPS)
-    normalise_slope(upper, lower, weight, bias, scale, gradient, *results, eps, n_threads)

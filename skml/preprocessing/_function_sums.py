@@ -57,7 +57,8 @@ class CompiledSum(torch.autograd.Function):
         ctx.basis = basis
         ctx.start = start = basis.start(phase.unsqueeze(-1), omega.unsqueeze(-1), tau)
         sums = start.new_empty(start.shape[1:])
-        sum_values(basis, *as_arrays(start, constant, *weights, sums))
+        arrays = as_arrays(start, constant, *weights, sums)
+        sum_values(basis.kernel, *arrays, thread_count(sums.numel(), basis.n_functions))
         return sums
 
     @staticmethod
@@ -70,25 +71,20 @@ class CompiledSum(torch.autograd.Function):
             results[0] = None
         tau, omega, _, _, *weights = tensors
         arrays = as_arrays(ctx.start, tau, omega, *weights, gradient, *results)
-        sum_gradients(ctx.basis, *arrays)
+        n_threads = thread_count(gradient.numel(), ctx.basis.n_functions)
+        sum_gradients(ctx.basis.kernel, *arrays, n_threads)
         return None, *results
 
 
-def sum_values(basis, start, constant, first_weight, second_weight, sums):
+def sum_values(kernel, start, constant, first_weight, second_weight, sums, n_threads):
     """Write the sums (n_dims, n) of the arrays of `function_sum`, from ``basis.start``."""
     # The kernel takes weights flat: it knows their shape by their number.
-    basis.kernel.values(
-        start,
-        first_weight.reshape(-1),
-        second_weight.reshape(-1),
-        constant,
-        sums,
-        thread_count(sums.size, basis.n_functions),
-    )
+    weights = first_weight.reshape(-1), second_weight.reshape(-1)
+    kernel.values(start, *weights, constant, sums, n_threads)
 
 
 def sum_gradients(
-    basis,
+    kernel,
     start,
     tau,
     omega,
@@ -101,9 +97,10 @@ def sum_gradients(
     to_constant,
     to_first_weight,
     to_second_weight,
+    n_threads,
 ):
     """Write the gradients of the arrays of `function_sum`, from that of the sums."""
-    basis.kernel.gradients(
+    kernel.gradients(
         start,
         tau,
         omega,
@@ -116,5 +113,5 @@ def sum_gradients(
         to_constant,
         to_first_weight.reshape(-1),
         to_second_weight.reshape(-1),
-        thread_count(gradient.size, basis.n_functions),
+        n_threads,
     )

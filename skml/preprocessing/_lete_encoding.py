@@ -246,6 +246,7 @@ class FourierFunctions(nn.Module):
     def __init__(self, n_dims, n_harmonics, is_full, omega_range, factory):
         super().__init__()
         self.n_harmonics, self.is_full = n_harmonics, is_full
+        self.basis = HarmonicBasis(n_harmonics)
         shape = (n_dims, n_dims, n_harmonics) if is_full else (n_dims, n_harmonics)
         spread = 1 / math.sqrt((n_dims if is_full else 1) * n_harmonics)
         self.omega = nn.Parameter(initial_omega(omega_range, n_dims, **factory))
@@ -253,11 +254,6 @@ class FourierFunctions(nn.Module):
         self.cos_weight = nn.Parameter(torch.randn(shape, **factory) * spread)
         self.sin_weight = nn.Parameter(torch.randn(shape, **factory) * spread)
         self.bias = nn.Parameter(torch.zeros(n_dims, **factory))
-
-    @property
-    def basis(self):
-        """The functions that are summed."""
-        return HarmonicBasis(self.n_harmonics)
 
     def tensors(self):
         """The arguments of `function_sum` after tau."""
@@ -281,6 +277,7 @@ class SplineFunctions(nn.Module):
     def __init__(self, n_dims, grid, is_full, omega_range, factory):
         super().__init__()
         self.grid, self.is_full = grid, is_full
+        self.basis = SplineBasis(*grid)
         n_basis = grid[0] + grid[1]
         shape = (n_dims, n_dims) if is_full else (n_dims,)
         n_inputs = n_dims if is_full else 1
@@ -290,11 +287,6 @@ class SplineFunctions(nn.Module):
         bound = 1 / math.sqrt(n_inputs)
         self.base_weight = nn.Parameter(torch.empty(shape, **factory).uniform_(-bound, bound))
         self.spline_weight = nn.Parameter(torch.randn(*shape, n_basis, **factory) * 0.1 * bound)
-
-    @property
-    def basis(self):
-        """The functions that are summed."""
-        return SplineBasis(*self.grid)
 
     def tensors(self):
         """The arguments of `function_sum` after tau."""

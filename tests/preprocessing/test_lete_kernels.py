@@ -176,7 +176,7 @@ def test_threads_share_points_without_changing_them(monkeypatch, dtype):
     tau = torch.linspace(-1, 1, 2000, dtype=dtype)
     results = []
     for n_threads in (1, 3):
-        for module in (_function_sums, _encoding_norm):
+        for module in (_function_sums, _encoding_norm, _compiled_encoding):
             monkeypatch.setattr(module, "thread_count", lambda *_, n=n_threads: n)
         layer.zero_grad()
         encoded = layer.encode(tau)
