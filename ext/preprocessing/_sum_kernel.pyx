@@ -102,7 +102,7 @@ cdef class FunctionSum:
         self.sum.polynomials = &polynomials[0, 0]
 
     cdef skml_sum bind(
-        self, Py_ssize_t pair, Py_ssize_t d, Py_ssize_t n, Py_ssize_t n_first, Py_ssize_t n_second
+        self, Py_ssize_t d, Py_ssize_t n, Py_ssize_t n_first, Py_ssize_t n_second
     ) except *:
         # A copy, so that threads may share the object.
         cdef skml_sum sum = self.sum
@@ -113,13 +113,12 @@ cdef class FunctionSum:
             raise ValueError(
                 f"{d} linear maps with {self.n_first} and {self.n_second} functions do not fit "
                 f"{n_first} and {n_second} weights")
-        if pair != 2:
-            raise ValueError(f"start must hold 2 arrays; got {pair}")
         return sum
 
     def values(
         self,
-        const real[:, :, ::1] start,
+        const real[:, ::1] first,
+        const real[:, ::1] second,
         const real[::1] first_weight,
         const real[::1] second_weight,
         const real[::1] constant,
@@ -130,7 +129,7 @@ cdef class FunctionSum:
 
         Parameters
         ----------
-        start : ndarray of shape (2, n_dims, n)
+        first, second : ndarray of shape (n_dims, n)
             cos(x) and sin(x) of the linear maps, or x and tanh(x).
         first_weight, second_weight : ndarray of shape (n_dims**2 * m,) or (n_dims * m,)
             Weights of m = `n_first` or `n_second` functions, flat.
@@ -139,11 +138,12 @@ cdef class FunctionSum:
             Receives the sums.
         n_threads : int
         """
-        cdef Py_ssize_t d = start.shape[1], n = start.shape[2]
-        cdef skml_sum sum = self.bind(
-            start.shape[0], d, n, first_weight.shape[0], second_weight.shape[0])
+        cdef Py_ssize_t d = first.shape[0], n = first.shape[1]
+        cdef skml_sum sum = self.bind(d, n, first_weight.shape[0], second_weight.shape[0])
         cdef Py_ssize_t run = _run(n, n_threads)
         cdef int thread
+        _check_length("second", second.shape[0], d)
+        _check_length("second[0]", second.shape[1], n)
         _check_length("constant", d if constant is None else constant.shape[0], d)
         _check_length("target", target.shape[0], d)
         _check_length("target[0]", target.shape[1], n)
@@ -151,7 +151,7 @@ cdef class FunctionSum:
             return
         cdef real[::1] weight = _joined(self, first_weight, second_weight)
         cdef real[:, ::1] rows = _zeros(
-            start, n_threads, sum.n_functions * SKML_STRIDE + SKML_SLACK)
+            first, n_threads, sum.n_functions * SKML_STRIDE + SKML_SLACK)
         cdef const real *shift = NULL
         if constant is not None:
             shift = &constant[0]
@@ -160,16 +160,17 @@ cdef class FunctionSum:
         ):
             if real is float:
                 sum_functions_f32(
-                    &sum, thread * run, min((thread + 1) * run, n), &start[0, 0, 0],
-                    &start[1, 0, 0], &weight[0], shift, &target[0, 0], &rows[thread, 0])
+                    &sum, thread * run, min((thread + 1) * run, n), &first[0, 0],
+                    &second[0, 0], &weight[0], shift, &target[0, 0], &rows[thread, 0])
             else:
                 sum_functions_f64(
-                    &sum, thread * run, min((thread + 1) * run, n), &start[0, 0, 0],
-                    &start[1, 0, 0], &weight[0], shift, &target[0, 0], &rows[thread, 0])
+                    &sum, thread * run, min((thread + 1) * run, n), &first[0, 0],
+                    &second[0, 0], &weight[0], shift, &target[0, 0], &rows[thread, 0])
 
     def gradients(
         self,
-        const real[:, :, ::1] start,
+        const real[:, ::1] first,
+        const real[:, ::1] second,
         const real[::1] tau,
         const real[::1] omega,
         const real[::1] first_weight,
@@ -187,7 +188,7 @@ cdef class FunctionSum:
 
         Parameters
         ----------
-        start, first_weight, second_weight :
+        first, second, first_weight, second_weight :
             As for `values`.
         tau : ndarray of shape (n,)
             Where the linear maps, whose slopes are `omega`, were evaluated.
@@ -203,11 +204,12 @@ cdef class FunctionSum:
             Receive those with respect to the weights.
         n_threads : int
         """
-        cdef Py_ssize_t d = start.shape[1], n = start.shape[2]
-        cdef skml_sum sum = self.bind(
-            start.shape[0], d, n, first_weight.shape[0], second_weight.shape[0])
+        cdef Py_ssize_t d = first.shape[0], n = first.shape[1]
+        cdef skml_sum sum = self.bind(d, n, first_weight.shape[0], second_weight.shape[0])
         cdef Py_ssize_t q, n_totals, run = _run(n, n_threads)
         cdef int thread
+        _check_length("second", second.shape[0], d)
+        _check_length("second[0]", second.shape[1], n)
         _check_length("tau", tau.shape[0], n)
         _check_length("omega", omega.shape[0], d)
         _check_length("gradient", gradient.shape[0], d)
@@ -219,9 +221,9 @@ cdef class FunctionSum:
         _check_length("to_first", to_first.shape[0], first_weight.shape[0])
         _check_length("to_second", to_second.shape[0], second_weight.shape[0])
         n_totals = 3 * d + first_weight.shape[0] + second_weight.shape[0]
-        cdef real[:, ::1] totals = _zeros(start, n_threads, n_totals)
+        cdef real[:, ::1] totals = _zeros(first, n_threads, n_totals)
         cdef real[:, ::1] rows = _zeros(
-            start, n_threads, (2 * sum.n_functions + d) * SKML_STRIDE + SKML_SLACK)
+            first, n_threads, (2 * sum.n_functions + d) * SKML_STRIDE + SKML_SLACK)
         cdef real[::1] weight = _joined(self, first_weight, second_weight)
         cdef real *times = NULL if to_tau is None or n == 0 else &to_tau[0]
         for thread in prange(
@@ -229,13 +231,13 @@ cdef class FunctionSum:
         ):
             if real is float:
                 sum_gradients_f32(
-                    &sum, thread * run, min((thread + 1) * run, n), &start[0, 0, 0],
-                    &start[1, 0, 0], &tau[0], &omega[0], &weight[0], &gradient[0, 0], times,
+                    &sum, thread * run, min((thread + 1) * run, n), &first[0, 0],
+                    &second[0, 0], &tau[0], &omega[0], &weight[0], &gradient[0, 0], times,
                     &totals[thread, 0], &rows[thread, 0])
             else:
                 sum_gradients_f64(
-                    &sum, thread * run, min((thread + 1) * run, n), &start[0, 0, 0],
-                    &start[1, 0, 0], &tau[0], &omega[0], &weight[0], &gradient[0, 0], times,
+                    &sum, thread * run, min((thread + 1) * run, n), &first[0, 0],
+                    &second[0, 0], &tau[0], &omega[0], &weight[0], &gradient[0, 0], times,
                     &totals[thread, 0], &rows[thread, 0])
         for thread in range(1, n_threads):
             for q in range(n_totals):
@@ -254,7 +256,7 @@ cdef Py_ssize_t _run(Py_ssize_t n, int n_threads) noexcept:
     return (n + points - 1) // points * SKML_STRIP
 
 
-cdef real[:, ::1] _zeros(const real[:, :, ::1] like, Py_ssize_t n_rows, Py_ssize_t n_columns):
+cdef real[:, ::1] _zeros(const real[:, ::1] like, Py_ssize_t n_rows, Py_ssize_t n_columns):
     return np.zeros((n_rows, n_columns), dtype=np.float32 if real is float else np.float64)
 
 

@@ -52,14 +52,16 @@ class CompiledEncoding(torch.autograd.Function):
         ctx.setting = fourier, spline, eps = setting
         vectors = tau.new_empty(len(tau), len(tensors[-2]))
         ctx.n_threads = n_threads = thread_count(vectors.numel(), fourier.n_functions)
-        starts = fourier.start(*_maps(tensors[:2]), tau), spline.start(*_maps(tensors[5:7]), tau)
-        ctx.starts = as_arrays(*starts)
+        omega, phase, *_ = tensors
+        ctx.upper_start = as_arrays(*fourier.start(phase, omega, tau))
+        omega, phase = tensors[5:7]
+        ctx.lower_start = as_arrays(*spline.start(phase, omega, tau))
         ctx.arrays = arrays = as_arrays(tau, *tensors)
         ctx.rows = np.empty(vectors.shape[::-1], dtype=arrays[0].dtype)
         _, upper, lower, norm = _parts(arrays)
         upper_rows, lower_rows = _blocks(ctx.rows, upper)
-        sum_values(fourier.kernel, ctx.starts[0], *upper[2:], upper_rows, n_threads)
-        sum_values(spline.kernel, ctx.starts[1], *lower[2:], lower_rows, n_threads)
+        sum_values(fourier.kernel, *ctx.upper_start, *upper[2:], upper_rows, n_threads)
+        sum_values(spline.kernel, *ctx.lower_start, *lower[2:], lower_rows, n_threads)
         normalise(upper_rows, lower_rows, *norm, vectors.numpy(), eps, n_threads)
         return vectors
 
@@ -88,24 +90,19 @@ class CompiledEncoding(torch.autograd.Function):
         needs_tau = ctx.needs_input_grad[1]
         first_to_tau = np.empty_like(tau) if needs_tau else None
         for kernel, start, block, slopes, to_times, to_block in (
-            (fourier.kernel, ctx.starts[0], upper, upper_slopes, first_to_tau, to_upper),
-            (spline.kernel, ctx.starts[1], lower, lower_slopes, to_tau, to_lower),
+            (fourier.kernel, ctx.upper_start, upper, upper_slopes, first_to_tau, to_upper),
+            (spline.kernel, ctx.lower_start, lower, lower_slopes, to_tau, to_lower),
         ):
             to_times = to_times if needs_tau else None
             omega, _, _, *weights = block
             sum_gradients(
-                kernel, start, tau, omega, *weights, slopes, to_times, *to_block, n_threads
+                kernel, *start, tau, omega, *weights, slopes, to_times, *to_block, n_threads
             )
         if needs_tau:
             to_tau += first_to_tau
         else:
             results[0] = None
         return None, *results
-
-
-def _maps(omega_and_phase):
-    omega, phase = omega_and_phase
-    return phase.unsqueeze(-1), omega.unsqueeze(-1)
 
 
 def _parts(arrays):

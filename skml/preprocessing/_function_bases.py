@@ -6,7 +6,7 @@ Each is made of two groups, which have weights of their own. Both bases have the
 - ``functions(x)``, their values (n_dims, n_functions, n) at points x of shape (n_dims, n);
 - ``join(first_weight, second_weight)``, the weights (..., n_functions) of all functions;
 - ``kernel``, which sums the functions in compiled code, or None;
-- ``start(phase, omega, tau)``, of shape (2, n_dims, n): what the kernel needs of the linear maps.
+- ``start(phase, omega, tau)``, two arrays (n_dims, n): what the kernel needs of the linear maps.
 """
 
 import functools
@@ -41,11 +41,8 @@ class HarmonicBasis:
         return _harmonic_kernel(self.n_harmonics)
 
     def start(self, phase, omega, tau):
-        start = tau.new_empty(2, len(omega), len(tau))
-        x = torch.addcmul(phase, omega, tau, out=start[1])
-        torch.cos(x, out=start[0])
-        x.sin_()
-        return start
+        x = torch.addcmul(phase.unsqueeze(-1), omega.unsqueeze(-1), tau)
+        return x.cos(), x.sin_()
 
 
 class SplineBasis:
@@ -72,10 +69,8 @@ class SplineBasis:
         return _spline_kernel(*self.grid) if self.grid[1] <= MAX_DEGREE else None
 
     def start(self, phase, omega, tau):
-        start = tau.new_empty(2, len(omega), len(tau))
-        x = torch.addcmul(phase, omega, tau, out=start[0])
-        torch.tanh(x, out=start[1])
-        return start
+        x = torch.addcmul(phase.unsqueeze(-1), omega.unsqueeze(-1), tau)
+        return x, x.tanh()
 
 
 @functools.lru_cache(maxsize=64)

@@ -55,9 +55,9 @@ class CompiledSum(torch.autograd.Function):
     def forward(ctx, basis, tau, omega, phase, constant, *weights):
         ctx.save_for_backward(tau, omega, phase, constant, *weights)
         ctx.basis = basis
-        ctx.start = start = basis.start(phase.unsqueeze(-1), omega.unsqueeze(-1), tau)
-        sums = start.new_empty(start.shape[1:])
-        arrays = as_arrays(start, constant, *weights, sums)
+        ctx.start = start = basis.start(phase, omega, tau)
+        sums = tau.new_empty(start[0].shape)
+        arrays = as_arrays(*start, constant, *weights, sums)
         sum_values(basis.kernel, *arrays, thread_count(sums.numel(), basis.n_functions))
         return sums
 
@@ -70,22 +70,23 @@ class CompiledSum(torch.autograd.Function):
         if not ctx.needs_input_grad[1]:
             results[0] = None
         tau, omega, _, _, *weights = tensors
-        arrays = as_arrays(ctx.start, tau, omega, *weights, gradient, *results)
+        arrays = as_arrays(*ctx.start, tau, omega, *weights, gradient, *results)
         n_threads = thread_count(gradient.numel(), ctx.basis.n_functions)
         sum_gradients(ctx.basis.kernel, *arrays, n_threads)
         return None, *results
 
 
-def sum_values(kernel, start, constant, first_weight, second_weight, sums, n_threads):
+def sum_values(kernel, first, second, constant, first_weight, second_weight, sums, n_threads):
     """Write the sums (n_dims, n) of the arrays of `function_sum`, from ``basis.start``."""
     # The kernel takes weights flat: it knows their shape by their number.
     weights = first_weight.reshape(-1), second_weight.reshape(-1)
-    kernel.values(start, *weights, constant, sums, n_threads)
+    kernel.values(first, second, *weights, constant, sums, n_threads)
 
 
 def sum_gradients(
     kernel,
-    start,
+    first,
+    second,
     tau,
     omega,
     first_weight,
@@ -101,7 +102,8 @@ def sum_gradients(
 ):
     """Write the gradients of the arrays of `function_sum`, from that of the sums."""
     kernel.gradients(
-        start,
+        first,
+        second,
         tau,
         omega,
         first_weight.reshape(-1),

@@ -375,15 +375,16 @@ def test_kernels_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="make 8 B-splines beside one tanh; got 7 and 1"):
         FunctionSum(1, 7, 5, 0.0, 1.0, bspline_polynomials(3))
     kernel = FunctionSum(2, 2)
-    good = [zeros(2, 3, 9), zeros(18), zeros(18), zeros(3), zeros(3, 9), 1]
+    good = [zeros(3, 9), zeros(3, 9), zeros(18), zeros(18), zeros(3), zeros(3, 9), 1]
     kernel.values(*good)
     for position, bad, message in [
-        (0, zeros(3, 3, 9), "start must hold 2 arrays; got 3"),
-        (1, zeros(17), "3 linear maps with 2 and 2 functions do not fit 17 and 18 weights"),
-        (2, zeros(6), "do not fit 18 and 6 weights"),
-        (3, zeros(4), "constant must have length 3; got 4"),
-        (4, zeros(2, 9), "target must have length 3; got 2"),
-        (4, zeros(3, 8), r"target\[0\] must have length 9; got 8"),
+        (1, zeros(2, 9), "second must have length 3; got 2"),
+        (1, zeros(3, 8), r"second\[0\] must have length 9; got 8"),
+        (2, zeros(17), "3 linear maps with 2 and 2 functions do not fit 17 and 18 weights"),
+        (3, zeros(6), "do not fit 18 and 6 weights"),
+        (4, zeros(4), "constant must have length 3; got 4"),
+        (5, zeros(2, 9), "target must have length 3; got 2"),
+        (5, zeros(3, 8), r"target\[0\] must have length 9; got 8"),
     ]:
         with pytest.raises(ValueError, match=message):
             kernel.values(*good[:position], bad, *good[position + 1 :])
