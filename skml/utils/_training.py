@@ -7,7 +7,9 @@ the best weights, progress. This module imports torch.
 
 import copy
 import math
+import traceback
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -306,9 +308,48 @@ def fit_net(net, X, y=None, *, random_state=None, **fit_params):
     -------
     skorch.NeuralNet
         The fitted net.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the user interrupts. skorch itself would return what it has trained by then, and an
+        estimator of several nets would go on with the next one.
     """
-    with local_seed(random_state, net.device):
-        return net.fit(X, y, **fit_params)
+    interrupts = []
+    with local_seed(random_state, net.device), _noting_interrupts(net, interrupts):
+        net.fit(X, y, **fit_params)
+    if interrupts:
+        raise interrupts[0]
+    return net
+
+
+@contextmanager
+def _noting_interrupts(net, interrupts):
+    """Append to a list the interrupts that end the training and do not come from a callback.
+
+    By the same exception skorch's callbacks stop early, so that it is swallowed in either case.
+    """
+    fit_loop = net.fit_loop
+
+    def noting_fit_loop(*args, **kwargs):
+        try:
+            return fit_loop(*args, **kwargs)
+        except KeyboardInterrupt as interrupt:
+            if not _raised_by_callback(interrupt):
+                interrupts.append(interrupt)
+            raise
+
+    vars(net)["fit_loop"] = noting_fit_loop
+    try:
+        yield
+    finally:
+        del vars(net)["fit_loop"]
+
+
+def _raised_by_callback(error):
+    callback = import_optional("skorch.callbacks", extra="torch", needed_by="fit_net").Callback
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return isinstance(frame.f_locals.get("self"), callback)
 
 
 def loss_curve(net, key="train_loss"):

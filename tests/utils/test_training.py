@@ -361,6 +361,24 @@ def test_net_stops_early_and_returns_to_the_best_weights(data):
     assert reached == pytest.approx(min(losses), rel=1e-4)
 
 
+def test_interrupt_of_the_user_ends_the_fit_and_one_of_a_callback_the_training(data):
+    class Raises(skorch.callbacks.Callback):
+        def on_epoch_end(self, net, **kwargs):
+            raise KeyboardInterrupt
+
+    stopped = LineFitter(random_state=0, callbacks=[("raises", Raises())]).fit(*data)
+    assert len(stopped.net_.history) == 1
+
+    class Interrupted(Net):
+        def forward(self, X):
+            raise KeyboardInterrupt
+
+    net = training.make_net(skorch.NeuralNetRegressor, Interrupted, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        training.fit_net(net, *data, random_state=0)
+    assert "fit_loop" not in vars(net)
+
+
 def test_user_callbacks_are_copied(data):
     class Counter(skorch.callbacks.Callback):
         n_epochs = 0
