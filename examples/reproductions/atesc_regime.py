@@ -229,9 +229,6 @@ def run(fit):
         student._make_split = lambda logits, domain: ToldSplit(judge, fit.eps)
     student.fit()
     row = measures(student, "close", task, other)
-    row |= {
-        f"teacher {key}": value for key, value in measures(teacher, "close", task, other).items()
-    }
     if fit.method != "plain":
         row["fragile"] = float(student.fragile_fraction_.mean())
         row["eps"] = student.eps_
