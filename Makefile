@@ -101,9 +101,11 @@ bench: $(VENV)/bench.stamp build
 	  $(wildcard tests/benchmarks/bench_$(PAGE).py)
 
 reproduce: $(VENV)/reproduce.stamp build
-	@for script in $(filter-out examples/reproductions/_%,$(wildcard examples/reproductions/$(PAGE).py)); do \
-	  echo "==> $$script --check"; $(BIN)/python "$$script" --check || exit 1; \
-	done
+	@missed=; \
+	for script in $(filter-out examples/reproductions/_%,$(wildcard examples/reproductions/$(PAGE).py)); do \
+	  echo "==> $$script --check"; $(BIN)/python "$$script" --check || missed="$$missed $$script"; \
+	done; \
+	if [ -n "$$missed" ]; then echo "failed, or with a claim that does not hold:$$missed"; exit 1; fi
 
 package: $(VENV)/test.stamp
 	@$(BIN)/python tools/check_package.py

@@ -8,6 +8,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 os.environ.setdefault("MPLBACKEND", "Agg")
+# The examples are small: on a busy machine OpenMP's threads wait for each other many times longer.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import skml  # noqa: E402
 
