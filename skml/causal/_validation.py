@@ -7,7 +7,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import _check_sample_weight
+
+from skml.utils._weights import validated_weight
 
 from ._manski import check_outcome_bounds
 
@@ -131,11 +132,9 @@ def check_lengths(X, **arrays):
 
 
 def check_weight(sample_weight, X):
-    """Finite weights that are not negative, and not all zero."""
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if weight.sum() == 0:
-        raise ValueError("sample_weight must have a positive sum; all weights are zero")
-    return weight
+    """Weights of the rows, checked as all learners do; ones if there are none."""
+    weight = validated_weight(sample_weight, X)
+    return np.ones(len(X)) if weight is None else weight
 
 
 def resolve_outcome_bounds(outcome_bounds, y, estimator_name):

@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    _check_sample_weight,
     _check_y,
     check_consistent_length,
     check_is_fitted,
@@ -26,6 +25,7 @@ from skml.utils._torch import (
     resolve_device,
 )
 from skml.utils._training import fit_loop, minibatches
+from skml.utils._weights import validated_weight
 
 from ._time_columns import read_times
 from ._time_scale import frequency_range, time_scale
@@ -171,15 +171,8 @@ class BaseTimeEncoder(TorchStateMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def _check_weights(self, sample_weight, columns):
-        if sample_weight is None:
-            return None
-        sample_weight = _check_sample_weight(sample_weight, columns[0].values, dtype=np.float64)
-        if sample_weight.min() < 0 or not sample_weight.any():
-            raise ValueError(
-                "sample_weight must not be negative, nor zero for all rows; the smallest is "
-                f"{sample_weight.min()}, the largest {sample_weight.max()}"
-            )
-        return sample_weight / sample_weight.max()
+        weight = validated_weight(sample_weight, columns[0].values)
+        return None if weight is None else weight / weight.max()
 
     def _check_kinds(self, columns):
         for j, (column, kind) in enumerate(zip(columns, self.time_kinds_, strict=True)):

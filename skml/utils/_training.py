@@ -9,7 +9,6 @@ import copy
 import math
 import traceback
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -312,38 +311,20 @@ def fit_net(net, X, y=None, *, random_state=None, **fit_params):
     Raises
     ------
     KeyboardInterrupt
-        If the user interrupts. skorch itself would return what it has trained by then, and an
+        If the user interrupts. ``net.fit`` would return what it has trained by then, and an
         estimator of several nets would go on with the next one.
     """
-    interrupts = []
-    with local_seed(random_state, net.device), _noting_interrupts(net, interrupts):
-        net.fit(X, y, **fit_params)
-    if interrupts:
-        raise interrupts[0]
-    return net
-
-
-@contextmanager
-def _noting_interrupts(net, interrupts):
-    """Append to a list the interrupts that end the training and do not come from a callback.
-
-    By the same exception skorch's callbacks stop early, so that it is swallowed in either case.
-    """
-    fit_loop = net.fit_loop
-
-    def noting_fit_loop(*args, **kwargs):
+    with local_seed(random_state, net.device):
+        if not (net.warm_start and net.initialized_):
+            net.initialize()
+        net.notify("on_train_begin", X=X, y=y)
         try:
-            return fit_loop(*args, **kwargs)
-        except KeyboardInterrupt as interrupt:
+            net.fit_loop(X, y, **fit_params)
+        except KeyboardInterrupt as interrupt:  # by which skorch's callbacks stop early, too
             if not _raised_by_callback(interrupt):
-                interrupts.append(interrupt)
-            raise
-
-    vars(net)["fit_loop"] = noting_fit_loop
-    try:
-        yield
-    finally:
-        del vars(net)["fit_loop"]
+                raise
+        net.notify("on_train_end", X=X, y=y)
+    return net
 
 
 def _raised_by_callback(error):

@@ -492,7 +492,7 @@ def test_bad_data_are_named(series):
         quick().fit(frame, y)
     with pytest.raises(ValueError, match="[Ss]ample.weights? must .*zero"):
         quick().fit(t, y, sample_weight=np.zeros(60))
-    with pytest.raises(ValueError, match="sample_weight must not be negative.*smallest is -1.0"):
+    with pytest.raises(ValueError, match="Negative values .* `sample_weight`.* got -1.0"):
         quick().fit(t, y, sample_weight=-np.ones(60))
     with pytest.raises(ValueError, match=r"validation_fraction=0.999 leaves no row .* 60 samples"):
         quick(validation_fraction=0.999).fit(t, y)

@@ -376,7 +376,28 @@ def test_interrupt_of_the_user_ends_the_fit_and_one_of_a_callback_the_training(d
     net = training.make_net(skorch.NeuralNetRegressor, Interrupted, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         training.fit_net(net, *data, random_state=0)
-    assert "fit_loop" not in vars(net)
+
+
+def test_net_can_be_stored_while_it_is_trained(data, tmp_path):
+    checkpoint = skorch.callbacks.Checkpoint(
+        monitor=None,
+        f_params=None,
+        f_optimizer=None,
+        f_criterion=None,
+        f_history=None,
+        f_pickle=tmp_path / "net.pkl",
+    )
+    net = training.make_net(
+        skorch.NeuralNetRegressor,
+        torch.nn.Linear,
+        module__in_features=data[0].shape[1],
+        module__out_features=1,
+        max_epochs=2,
+        callbacks=[("checkpoint", checkpoint)],
+        random_state=0,
+    )
+    training.fit_net(net, *data, random_state=0)
+    assert len(pickle.loads((tmp_path / "net.pkl").read_bytes()).history) == 2
 
 
 def test_user_callbacks_are_copied(data):
